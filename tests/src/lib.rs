@@ -1,1 +1,35 @@
-//! tests
+//! The harness of the integration suites: where the built artifacts lie, how a
+//! small C program is compiled, and how a program is run bounded in time.
+//! It asserts only what every suite needs (a program ends, an artifact exists);
+//! the claims live in `tests/tests/`.
+
+pub mod artifacts;
+pub mod c_program;
+pub mod comparison;
+pub mod process;
+
+pub use artifacts::{airamp, emulator_dir, interposer, rank_program};
+pub use c_program::CProgram;
+pub use process::{End, Outcome, Run};
+
+use std::path::{Path, PathBuf};
+
+/// The package's own folder: `hazards/` and `include/` lie in it.
+pub fn package_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The root of the repository.
+pub fn repository_dir() -> PathBuf {
+    package_dir().parent().expect("the package is a folder of the repository").to_path_buf()
+}
+
+/// Says on the terminal why a test proves nothing here. In CI nothing may be
+/// skipped in silence, so there it fails.
+pub fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("CI").is_none_or(|value| value != "true"),
+        "skipping is not allowed in CI: {reason}"
+    );
+    eprintln!("SKIPPED: {reason}");
+}

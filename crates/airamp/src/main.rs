@@ -1,1 +1,45 @@
-fn main() {}
+//! `airamp`: starts programs with the library, shows settings, checks a machine, measures.
+//! The modules here are one per command; what they share is `launch` and `artifacts`.
+//! It never links GPU code: what needs a GPU is asked of `airamp-rank`, a process of its own.
+
+mod artifacts;
+mod cli;
+mod config;
+mod doctor;
+mod emulator;
+mod launch;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command, CommandError};
+
+fn main() -> ExitCode {
+    end_quietly_when_nobody_reads();
+    match execute(Cli::parse().command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("airamp: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<u8, CommandError> {
+    match command {
+        Command::Run(args) => run::execute(args),
+        Command::Config(args) => config::execute(&args),
+        Command::Doctor(args) => doctor::execute(&args),
+        Command::Emulator(args) => emulator::execute(&args),
+        Command::PrintMaps => doctor::print_maps(),
+    }
+}
+
+/// `airamp config | head` should end like any other program. Rust ignores SIGPIPE by default and would
+/// panic at the next line; `launch` ignores it again while a job runs, to end that in order.
+fn end_quietly_when_nobody_reads() {
+    // SAFETY: called before any other thread exists; SIG_DFL is a valid disposition for SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}

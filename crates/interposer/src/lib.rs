@@ -1,1 +1,41 @@
-//! interposer
+//! `libairamp_accel.so`: stands between an application and its NCCL or RCCL library.
+//!
+//! Preloaded, or named as the NCCL library itself, it sees every call, keeps each
+//! communicator's call index, and passes the call on unchanged. It never panics, exits or
+//! blocks the application, and where anything is not as expected it evaporates.
+//!
+//! A call goes: `exports` or `dlsym` -> `dispatch` (through `boundary`) -> the vendor.
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
+compile_error!("libairamp_accel.so is written for x86_64 Linux with glibc");
+
+mod boundary;
+mod call_index;
+mod calls;
+mod communicators;
+mod diagnostics;
+mod dispatch;
+mod dlsym;
+mod exports;
+mod fork;
+mod forward;
+mod log;
+mod startup;
+mod thread;
+mod vendors;
+
+/// Run by the dynamic linker when the library is loaded. Kept to what cannot wait.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    boundary::ours("load", boundary::Moment::Before, || {
+        boundary::silence_panic_messages();
+        fork::watch();
+        if !dlsym::is_in_charge() {
+            // Opened as the NCCL library: whoever asks for its functions next must see which there are.
+            vendors::at(0);
+        }
+    });
+}

@@ -1,1 +1,30 @@
-//! settings
+//! Settings: one table, three sources. The environment wins over the file, the file over the default.
+//! Whatever the sources hold, `load` returns usable settings and says in warnings what it ignored and
+//! why; it never panics, never blocks on a FIFO, never reads more than 64 KiB and prints nothing itself.
+//! The interposer, the command line and the fuzz targets call it.
+#![forbid(unsafe_code)]
+
+mod document;
+mod environment;
+mod file;
+mod kinds;
+mod nearest;
+mod resolve;
+mod table;
+
+pub use document::markdown;
+pub use environment::{ENVIRONMENT_ONLY, Environment};
+pub use file::{FileError, MAX_FILE_BYTES};
+pub use kinds::{LogLevel, Mode, Plain, WireFormat};
+pub use resolve::{Effective, Loaded, Source, resolve};
+pub use table::{Setting, Settings, TABLE, Takes};
+
+use std::path::Path;
+
+/// The file that is read unless AIRAMP_CONFIG names another.
+pub const DEFAULT_FILE: &str = "/etc/airamp.conf";
+
+/// The settings of this process: its environment over the settings file over the defaults.
+pub fn load() -> Loaded {
+    resolve(&Environment::of_this_process(), Path::new(DEFAULT_FILE))
+}

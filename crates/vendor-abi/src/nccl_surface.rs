@@ -2,54 +2,55 @@
 //! included) and of `rccl.h`, each named once. `nccl*` and `pnccl*` come in pairs.
 
 /// Hands `$consumer!` every function whose call the interposer takes part in, with its
-/// signature, as `ncclName / pncclName (argument: Type, …);`. All return `NcclResult`.
+/// signature and its duty, as `ncclName / pncclName (argument: Type, …) => duty(facts, …);`.
+/// All return `NcclResult`. What a duty means is the consumer's business.
 #[macro_export]
 macro_rules! for_each_typed_function {
     ($consumer:ident) => {
         $consumer! {
-            ncclGetUniqueId / pncclGetUniqueId (id: *mut UniqueId);
-            ncclCommInitRank / pncclCommInitRank (comm: *mut Comm, nranks: c_int, id: UniqueId, rank: c_int);
-            ncclCommInitRankConfig / pncclCommInitRankConfig (comm: *mut Comm, nranks: c_int, id: UniqueId, rank: c_int, config: *mut Config);
-            ncclCommInitRankScalable / pncclCommInitRankScalable (comm: *mut Comm, nranks: c_int, rank: c_int, id_count: c_int, ids: *mut UniqueId, config: *mut Config);
-            ncclCommInitAll / pncclCommInitAll (comms: *mut Comm, device_count: c_int, devices: *const c_int);
-            ncclCommSplit / pncclCommSplit (comm: Comm, color: c_int, key: c_int, new_comm: *mut Comm, config: *mut Config);
-            ncclCommShrink / pncclCommShrink (comm: Comm, excluded: *mut c_int, excluded_count: c_int, new_comm: *mut Comm, config: *mut Config, flags: c_int);
-            ncclCommGrow / pncclCommGrow (comm: Comm, nranks: c_int, id: *const UniqueId, rank: c_int, new_comm: *mut Comm, config: *mut Config);
-            ncclCommGetUniqueId / pncclCommGetUniqueId (comm: Comm, id: *mut UniqueId);
-            ncclCommFinalize / pncclCommFinalize (comm: Comm);
-            ncclCommDestroy / pncclCommDestroy (comm: Comm);
-            ncclCommAbort / pncclCommAbort (comm: Comm);
-            ncclCommRevoke / pncclCommRevoke (comm: Comm, flags: c_int);
-            ncclCommSuspend / pncclCommSuspend (comm: Comm, flags: c_int);
-            ncclCommResume / pncclCommResume (comm: Comm);
-            ncclGroupStart / pncclGroupStart ();
-            ncclGroupEnd / pncclGroupEnd ();
-            ncclGroupSimulateEnd / pncclGroupSimulateEnd (info: *mut SimInfo);
-            ncclAllReduce / pncclAllReduce (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream);
-            ncclAllReduceConfig / pncclAllReduceConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclAllReduceWithBias / pncclAllReduceWithBias (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, bias: *const c_void);
-            ncclReduce / pncclReduce (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, root: c_int, comm: Comm, stream: Stream);
-            ncclReduceConfig / pncclReduceConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclReduceScatter / pncclReduceScatter (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream);
-            ncclReduceScatterConfig / pncclReduceScatterConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclAllGather / pncclAllGather (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream);
-            ncclAllGatherConfig / pncclAllGatherConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclBroadcast / pncclBroadcast (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream);
-            ncclBroadcastConfig / pncclBroadcastConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclBcast / pncclBcast (buffer: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream);
-            ncclAlltoAll / pncclAlltoAll (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream);
-            ncclAlltoAllConfig / pncclAlltoAllConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclAllToAll / pncclAllToAll (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream);
-            ncclAlltoAllv / pncclAlltoAllv (send: *const c_void, send_counts: *const usize, send_offsets: *const usize, recv: *mut c_void, recv_counts: *const usize, recv_offsets: *const usize, datatype: DataType, comm: Comm, stream: Stream);
-            ncclAllToAllv / pncclAllToAllv (send: *const c_void, send_counts: *const usize, send_offsets: *const usize, recv: *mut c_void, recv_counts: *const usize, recv_offsets: *const usize, datatype: DataType, comm: Comm, stream: Stream);
-            ncclGather / pncclGather (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream);
-            ncclGatherConfig / pncclGatherConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclScatter / pncclScatter (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream);
-            ncclScatterConfig / pncclScatterConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig);
-            ncclSend / pncclSend (send: *const c_void, count: usize, datatype: DataType, peer: c_int, comm: Comm, stream: Stream);
-            ncclRecv / pncclRecv (recv: *mut c_void, count: usize, datatype: DataType, peer: c_int, comm: Comm, stream: Stream);
-            ncclRedOpCreatePreMulSum / pncclRedOpCreatePreMulSum (op: *mut RedOp, scalar: *mut c_void, datatype: DataType, residence: ScalarResidence, comm: Comm);
-            ncclRedOpDestroy / pncclRedOpDestroy (op: RedOp, comm: Comm);
+            ncclGetUniqueId / pncclGetUniqueId (id: *mut UniqueId) => identify();
+            ncclCommInitRank / pncclCommInitRank (comm: *mut Comm, nranks: c_int, id: UniqueId, rank: c_int) => create(comm, nranks, rank, null_mut());
+            ncclCommInitRankConfig / pncclCommInitRankConfig (comm: *mut Comm, nranks: c_int, id: UniqueId, rank: c_int, config: *mut Config) => create(comm, nranks, rank, config);
+            ncclCommInitRankScalable / pncclCommInitRankScalable (comm: *mut Comm, nranks: c_int, rank: c_int, id_count: c_int, ids: *mut UniqueId, config: *mut Config) => create(comm, nranks, rank, config);
+            ncclCommInitAll / pncclCommInitAll (comms: *mut Comm, device_count: c_int, devices: *const c_int) => create_all(comms, device_count);
+            ncclCommSplit / pncclCommSplit (comm: Comm, color: c_int, key: c_int, new_comm: *mut Comm, config: *mut Config) => derive(Split, comm, new_comm, config, 0);
+            ncclCommShrink / pncclCommShrink (comm: Comm, excluded: *mut c_int, excluded_count: c_int, new_comm: *mut Comm, config: *mut Config, flags: c_int) => derive(Shrink, comm, new_comm, config, flags);
+            ncclCommGrow / pncclCommGrow (comm: Comm, nranks: c_int, id: *const UniqueId, rank: c_int, new_comm: *mut Comm, config: *mut Config) => derive(Grow, comm, new_comm, config, 0);
+            ncclCommGetUniqueId / pncclCommGetUniqueId (comm: Comm, id: *mut UniqueId) => identify();
+            ncclCommFinalize / pncclCommFinalize (comm: Comm) => end(Finalize, comm);
+            ncclCommDestroy / pncclCommDestroy (comm: Comm) => end(Destroy, comm);
+            ncclCommAbort / pncclCommAbort (comm: Comm) => end(Abort, comm);
+            ncclCommRevoke / pncclCommRevoke (comm: Comm, flags: c_int) => end(Revoke, comm);
+            ncclCommSuspend / pncclCommSuspend (comm: Comm, flags: c_int) => end(Suspend, comm);
+            ncclCommResume / pncclCommResume (comm: Comm) => end(Resume, comm);
+            ncclGroupStart / pncclGroupStart () => group(Start);
+            ncclGroupEnd / pncclGroupEnd () => group(End);
+            ncclGroupSimulateEnd / pncclGroupSimulateEnd (info: *mut SimInfo) => group(SimulateEnd);
+            ncclAllReduce / pncclAllReduce (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream) => collective(AllReduce, comm, count);
+            ncclAllReduceConfig / pncclAllReduceConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, config: *const CollConfig) => collective(AllReduce, comm, count);
+            ncclAllReduceWithBias / pncclAllReduceWithBias (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, bias: *const c_void) => collective(AllReduceWithBias, comm, count);
+            ncclReduce / pncclReduce (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, root: c_int, comm: Comm, stream: Stream) => collective(Reduce, comm, count);
+            ncclReduceConfig / pncclReduceConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig) => collective(Reduce, comm, count);
+            ncclReduceScatter / pncclReduceScatter (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream) => collective(ReduceScatter, comm, count);
+            ncclReduceScatterConfig / pncclReduceScatterConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, config: *const CollConfig) => collective(ReduceScatter, comm, count);
+            ncclAllGather / pncclAllGather (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream) => collective(AllGather, comm, count);
+            ncclAllGatherConfig / pncclAllGatherConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream, config: *const CollConfig) => collective(AllGather, comm, count);
+            ncclBroadcast / pncclBroadcast (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream) => collective(Broadcast, comm, count);
+            ncclBroadcastConfig / pncclBroadcastConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig) => collective(Broadcast, comm, count);
+            ncclBcast / pncclBcast (buffer: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream) => collective(Broadcast, comm, count);
+            ncclAlltoAll / pncclAlltoAll (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream) => collective(AllToAll, comm, count);
+            ncclAlltoAllConfig / pncclAlltoAllConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream, config: *const CollConfig) => collective(AllToAll, comm, count);
+            ncclAllToAll / pncclAllToAll (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, comm: Comm, stream: Stream) => collective(AllToAll, comm, count);
+            ncclAlltoAllv / pncclAlltoAllv (send: *const c_void, send_counts: *const usize, send_offsets: *const usize, recv: *mut c_void, recv_counts: *const usize, recv_offsets: *const usize, datatype: DataType, comm: Comm, stream: Stream) => collective(AllToAllV, comm, 1);
+            ncclAllToAllv / pncclAllToAllv (send: *const c_void, send_counts: *const usize, send_offsets: *const usize, recv: *mut c_void, recv_counts: *const usize, recv_offsets: *const usize, datatype: DataType, comm: Comm, stream: Stream) => collective(AllToAllV, comm, 1);
+            ncclGather / pncclGather (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream) => collective(Gather, comm, count);
+            ncclGatherConfig / pncclGatherConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig) => collective(Gather, comm, count);
+            ncclScatter / pncclScatter (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream) => collective(Scatter, comm, count);
+            ncclScatterConfig / pncclScatterConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, root: c_int, comm: Comm, stream: Stream, config: *const CollConfig) => collective(Scatter, comm, count);
+            ncclSend / pncclSend (send: *const c_void, count: usize, datatype: DataType, peer: c_int, comm: Comm, stream: Stream) => collective(Send, comm, count);
+            ncclRecv / pncclRecv (recv: *mut c_void, count: usize, datatype: DataType, peer: c_int, comm: Comm, stream: Stream) => collective(Recv, comm, count);
+            ncclRedOpCreatePreMulSum / pncclRedOpCreatePreMulSum (op: *mut RedOp, scalar: *mut c_void, datatype: DataType, residence: ScalarResidence, comm: Comm) => operator();
+            ncclRedOpDestroy / pncclRedOpDestroy (op: RedOp, comm: Comm) => operator();
         }
     };
 }

@@ -1,0 +1,66 @@
+//! Finds the files that belong to `airamp`: its libraries and its rank program. They lie next to the
+//! executable, in an install under ../lib/airamp, or where AIRAMP_HOME says. It builds and changes nothing.
+
+use std::path::PathBuf;
+
+/// A file that belongs to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Artifact {
+    Library,
+    RankProgram,
+    EmulatedCuda,
+    EmulatedHip,
+}
+
+impl Artifact {
+    pub(crate) fn file_name(self) -> &'static str {
+        match self {
+            Self::Library => "libairamp_accel.so",
+            Self::RankProgram => "airamp-rank",
+            Self::EmulatedCuda => "libairamp_emulated_cuda.so",
+            Self::EmulatedHip => "libairamp_emulated_hip.so",
+        }
+    }
+
+    fn purpose(self) -> &'static str {
+        match self {
+            Self::Library => "the library to preload",
+            Self::RankProgram => "the rank program",
+            Self::EmulatedCuda => "the emulated CUDA and NCCL",
+            Self::EmulatedHip => "the emulated HIP and RCCL",
+        }
+    }
+}
+
+/// A file of ours that is nowhere to be found.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} ({}) was not found; looked in {}. Build it with `cargo build --release --workspace`, or set \
+     AIRAMP_HOME to the folder that holds it",
+    artifact.file_name(),
+    artifact.purpose(),
+    shown(folders)
+)]
+pub(crate) struct MissingArtifact {
+    artifact: Artifact,
+    folders: Vec<PathBuf>,
+}
+
+fn shown(folders: &[PathBuf]) -> String {
+    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The absolute path of the artifact.
+pub(crate) fn find(artifact: Artifact) -> Result<PathBuf, MissingArtifact> {
+    let folders = folders();
+    let found = folders.iter().map(|folder| folder.join(artifact.file_name())).find(|path| path.is_file());
+    // A relative AIRAMP_HOME must hold for a program that changes its folder.
+    found.and_then(|path| std::path::absolute(path).ok()).ok_or(MissingArtifact { artifact, folders })
+}
+
+fn folders() -> Vec<PathBuf> {
+    let home = std::env::var_os("AIRAMP_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(PathBuf::from));
+    let installed = beside.as_ref().and_then(|folder| folder.parent()).map(|prefix| prefix.join("lib/airamp"));
+    home.into_iter().chain(beside).chain(installed).collect()
+}

@@ -1,0 +1,87 @@
+//! The command line as a whole: its commands, its help, and how a failure becomes an exit code.
+//! Each command's own arguments are beside its code.
+
+use clap::{Parser, Subcommand};
+
+use crate::artifacts::MissingArtifact;
+use crate::emulator::EmulatorError;
+use crate::launch::LaunchError;
+use crate::{config, doctor, emulator, run};
+
+const AFTER_HELP: &str = "\
+Examples:
+  airamp doctor                                   is this machine ready?
+  airamp run -- python train.py                   a program with the library preloaded
+  airamp run --ranks 4 -- python train.py         four copies of it, one per rank
+  airamp run --emulate --ranks 4 -- ./program     the same without a GPU
+
+`airamp COMMAND --help` says more about each command.";
+
+#[derive(Debug, Parser)]
+#[command(name = "airamp", version, about = "Run and check programs with AIRamp-Accel", after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(run::Args),
+    Config(config::Args),
+    Doctor(doctor::Args),
+    Emulator(emulator::Args),
+    /// Prints what is mapped into this process; `doctor` asks it of itself, with the library preloaded.
+    #[command(hide = true, name = doctor::PRINT_MAPS)]
+    PrintMaps,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Missing(#[from] MissingArtifact),
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl CommandError {
+    /// 125 says that airamp itself failed, as with `env` and container tools: the programs it starts hardly
+    /// ever return it.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Launch(error) => error.exit_code(),
+            _ => 125,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    const PAGE: &str = include_str!("../../../docs/airamp.md");
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_option_is_in_the_reference_page() {
+        fn check(command: &clap::Command) {
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(PAGE.contains(&format!("`--{option}")), "--{option} is not in docs/airamp.md");
+            }
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                assert!(PAGE.contains(&format!("airamp {}", sub.get_name())), "{} is missing", sub.get_name());
+                check(sub);
+            }
+        }
+        check(&Cli::command());
+    }
+}

@@ -1,0 +1,152 @@
+//! Executable graphs: instantiation, update and launch.
+//!
+//! A launch puts the nodes into the device's queues, branch by branch, with their
+//! dependencies and nothing else between them. Launches of one executable follow each
+//! other, as in CUDA.
+
+use std::sync::{Arc, Mutex};
+
+use airamp_vendor_abi::cuda::CudaError;
+
+use super::clock::Clock;
+use super::completion::{Completion, lock};
+use super::graph::{self, Body};
+use super::handles::Handles;
+use super::order::Lane;
+use super::queue::Slot;
+use super::stream::{self, Stream};
+use super::work::Work;
+use super::{Answer, capture};
+
+/// Why a graph cannot take the place of the one that was instantiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    #[error("the number of nodes or their dependencies differ")]
+    Topology,
+    #[error("a node is of another kind")]
+    NodeKind,
+}
+
+pub struct Executable {
+    state: Mutex<State>,
+}
+
+struct State {
+    plan: Arc<Body>,
+    lanes: Vec<Lane>,
+    /// The end of the launch before.
+    last: Option<Arc<Completion>>,
+    clock: Clock,
+}
+
+static EXECUTABLES: Handles<Executable> = Handles::new();
+
+pub fn instantiate(graph: usize) -> Answer<usize> {
+    let plan = Arc::new(graph::body(graph)?);
+    let state = State {
+        lanes: lanes(&plan),
+        plan,
+        last: None,
+        clock: Clock::default(),
+    };
+    Ok(EXECUTABLES.insert(Executable {
+        state: Mutex::new(state),
+    }))
+}
+
+/// Destroys an executable at once; a launch that is under way still ends.
+pub fn destroy(executable: usize) -> Answer<()> {
+    EXECUTABLES.remove(executable).map(drop)
+}
+
+/// Replaces what the nodes do by what those of `graph` do, if both have the same shape.
+pub fn update(executable: usize, graph: usize) -> Answer<Result<(), Mismatch>> {
+    let executable = EXECUTABLES.get(executable)?;
+    let plan = Arc::new(graph::body(graph)?);
+    let mut state = lock(&executable.state);
+    if let Some(mismatch) = compare(&state.plan, &plan) {
+        return Ok(Err(mismatch));
+    }
+    state.lanes = lanes(&plan);
+    state.plan = plan;
+    Ok(Ok(()))
+}
+
+fn compare(old: &Body, new: &Body) -> Option<Mismatch> {
+    if old.nodes.len() != new.nodes.len() {
+        return Some(Mismatch::Topology);
+    }
+    let pairs = || old.nodes.iter().zip(&new.nodes);
+    if pairs().any(|(a, b)| a.work.kind() != b.work.kind()) {
+        return Some(Mismatch::NodeKind);
+    }
+    pairs()
+        .any(|(a, b)| sorted(&a.after) != sorted(&b.after))
+        .then_some(Mismatch::Topology)
+}
+
+fn sorted(nodes: &[usize]) -> Vec<usize> {
+    let mut nodes = nodes.to_vec();
+    nodes.sort_unstable();
+    nodes
+}
+
+fn lanes(plan: &Body) -> Vec<Lane> {
+    let lane = |(index, device): (usize, &&'static super::device::Device)| {
+        Lane::new(format!("graph branch {index}"), device.assign_queue())
+    };
+    plan.lanes.iter().enumerate().map(lane).collect()
+}
+
+/// Launches all nodes behind what is on the stream.
+pub fn launch(executable: usize, stream: usize) -> Answer<()> {
+    let executable = EXECUTABLES.get(executable)?;
+    let stream = stream::find(stream)?;
+    stream.device.check()?;
+    if capture::status(stream.handle).is_some() {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    stream.enqueue(|(stream, slot), lane, after| {
+        lock(&executable.state).put(stream, slot, lane, after);
+    })
+}
+
+impl State {
+    fn put(&mut self, stream: &Stream, slot: Slot, lane: &mut Lane, mut after: Vec<Arc<Completion>>) {
+        after.extend(self.last.take());
+        lane.clock.join(&self.clock);
+        let start = lane.enqueue(stream.device, after, Work::Nothing, None);
+        // The first branch runs in the launching stream's queue.
+        if let Some(first) = self.lanes.first_mut() {
+            first.queue = lane.queue;
+        }
+        for branch in &mut self.lanes {
+            branch.clock.join(&lane.clock);
+        }
+        let ends = self.put_nodes(&start);
+        let mut joined = Vec::new();
+        for leaf in self.plan.leaves() {
+            joined.push(Arc::clone(&ends[leaf].0));
+            lane.clock.join(&ends[leaf].1);
+        }
+        let keep = Work::Keep(Arc::clone(&self.plan));
+        self.last = Some(lane.enqueue(stream.device, joined, keep, Some(slot)));
+        self.clock = lane.clock.clone();
+    }
+
+    fn put_nodes(&mut self, start: &Arc<Completion>) -> Vec<(Arc<Completion>, Clock)> {
+        let mut ends: Vec<(Arc<Completion>, Clock)> = Vec::new();
+        for node in &self.plan.nodes {
+            let lane = &mut self.lanes[node.lane];
+            let mut after = vec![Arc::clone(start)];
+            for before in &node.after {
+                after.push(Arc::clone(&ends[*before].0));
+                lane.clock.join(&ends[*before].1);
+            }
+            let device = self.plan.lanes[node.lane];
+            let end = lane.enqueue(device, after, node.work.clone(), None);
+            ends.push((end, lane.clock.clone()));
+        }
+        ends
+    }
+}

@@ -1,0 +1,111 @@
+//! The wall between our code and the application: a panic of ours stops here.
+//!
+//! Falling back to the vendor is right only while the plan of the call's index is
+//! 'vendor', which is the only plan there is in this release (see ARCHITECTURE.md).
+
+use crate::log;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where in a call an injected panic strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Before,
+    After,
+}
+
+/// A panic for the tests: `AIRAMP_INJECT_PANIC=function|all[:before|after]`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Injection {
+    function: String,
+    moment: Option<Moment>,
+}
+
+static INJECTING: AtomicBool = AtomicBool::new(false);
+static WARNED: AtomicBool = AtomicBool::new(false);
+
+impl Injection {
+    pub(crate) fn parse(text: &str) -> Self {
+        let (function, moment) = match text.split_once(':') {
+            Some((function, "before")) => (function, Some(Moment::Before)),
+            Some((function, "after")) => (function, Some(Moment::After)),
+            _ => (text, None),
+        };
+        Self { function: function.to_owned(), moment }
+    }
+
+    fn strikes(&self, function: &str, moment: Moment) -> bool {
+        (self.function == "all" || self.function == function) && self.moment.is_none_or(|at| at == moment)
+    }
+}
+
+/// Lets [`ours`] consult the injection of the start-up; off otherwise, for the price of one load.
+pub(crate) fn arm_injection() {
+    INJECTING.store(true, Ordering::Relaxed);
+}
+
+/// Runs our own part of a call. A panic in it is reported once and gives `None`, and we evaporate:
+/// what we know of groups and indices may be wrong from here on.
+#[inline]
+pub(crate) fn ours<R>(function: &'static str, moment: Moment, part: impl FnOnce() -> R) -> Option<R> {
+    let guarded = AssertUnwindSafe(|| {
+        if INJECTING.load(Ordering::Relaxed) {
+            strike(function, moment);
+        }
+        part()
+    });
+    match catch_unwind(guarded) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            // Dropping the payload could panic in turn; what we throw is a string or nothing.
+            std::mem::forget(payload);
+            report(function);
+            None
+        }
+    }
+}
+
+#[cold]
+fn strike(function: &str, moment: Moment) {
+    let injection = crate::startup::state().and_then(|state| state.injection.as_ref());
+    if injection.is_some_and(|injection| injection.strikes(function, moment)) {
+        std::panic::resume_unwind(Box::new("injected"));
+    }
+}
+
+#[cold]
+fn report(function: &str) {
+    crate::startup::become_inert();
+    if !WARNED.swap(true, Ordering::Relaxed) {
+        log::warn(format_args!(
+            "interposer inert: internal error in {function}; every call goes straight to the vendor from here on"
+        ));
+    }
+}
+
+/// Keeps the default hook from printing: the boundary reports.
+pub(crate) fn silence_panic_messages() {
+    std::panic::set_hook(Box::new(|info| log::debug(format_args!("panic: {info}"))));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_injection_names_a_function_and_a_moment() {
+        let one = Injection::parse("ncclAllReduce:after");
+        assert!(one.strikes("ncclAllReduce", Moment::After));
+        assert!(!one.strikes("ncclAllReduce", Moment::Before));
+        assert!(!one.strikes("ncclBroadcast", Moment::After));
+        assert!(Injection::parse("all").strikes("ncclBroadcast", Moment::Before));
+    }
+
+    #[test]
+    fn a_panic_stops_at_the_boundary() {
+        silence_panic_messages();
+        assert_eq!(ours("ncclAllReduce", Moment::Before, || 7), Some(7));
+        let broken: Option<u32> = ours("ncclAllReduce", Moment::Before, || panic!("on purpose"));
+        assert_eq!(broken, None);
+    }
+}

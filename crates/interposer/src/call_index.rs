@@ -1,0 +1,119 @@
+//! The call index of one communicator: how many calls that could be compressed it
+//! has issued. All ranks count the same calls, so an index names the same call on
+//! every rank; a change of plan is agreed for an index.
+//!
+//! Reserved at the call; committed when the call has taken effect; rolled back when
+//! it has not. Each word carries the generation of the communicator, so that a
+//! thread that comes late cannot count on a recycled address.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const COUNT_BITS: u32 = 48;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// Tells one communicator from the next at the same address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generation(pub(crate) u16);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Calls made, whether or not they have taken effect yet.
+    pub(crate) reserved: u64,
+    /// Calls that have taken effect.
+    pub(crate) committed: u64,
+}
+
+pub(crate) struct CallIndex {
+    reserved: AtomicU64,
+    committed: AtomicU64,
+}
+
+impl CallIndex {
+    pub(crate) const fn new() -> Self {
+        Self { reserved: AtomicU64::new(0), committed: AtomicU64::new(0) }
+    }
+
+    /// Starts at zero for a new communicator.
+    pub(crate) fn start(&self, generation: Generation) {
+        let zero = u64::from(generation.0) << COUNT_BITS;
+        self.committed.store(zero, Ordering::SeqCst);
+        self.reserved.store(zero, Ordering::SeqCst);
+    }
+
+    /// Takes the next index; `None` if the communicator is another one by now.
+    pub(crate) fn reserve(&self, generation: Generation) -> Option<u64> {
+        add(&self.reserved, generation, 1)
+    }
+
+    /// `calls` reserved calls have taken effect.
+    pub(crate) fn commit(&self, generation: Generation, calls: u32) {
+        add(&self.committed, generation, i64::from(calls));
+    }
+
+    /// `calls` reserved calls have had no effect.
+    pub(crate) fn roll_back(&self, generation: Generation, calls: u32) {
+        add(&self.reserved, generation, -i64::from(calls));
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            reserved: self.reserved.load(Ordering::SeqCst) & COUNT_MASK,
+            committed: self.committed.load(Ordering::SeqCst) & COUNT_MASK,
+        }
+    }
+}
+
+/// Adds to the count of that generation and gives the count before.
+fn add(word: &AtomicU64, generation: Generation, calls: i64) -> Option<u64> {
+    let mut seen = word.load(Ordering::Relaxed);
+    loop {
+        if seen >> COUNT_BITS != u64::from(generation.0) {
+            return None;
+        }
+        let count = seen & COUNT_MASK;
+        let next = (seen & !COUNT_MASK) | (count.wrapping_add_signed(calls) & COUNT_MASK);
+        match word.compare_exchange_weak(seen, next, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => return Some(count),
+            Err(now) => seen = now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started() -> CallIndex {
+        let index = CallIndex::new();
+        index.start(Generation(7));
+        index
+    }
+
+    #[test]
+    fn indices_are_reserved_in_order_and_committed_later() {
+        let index = started();
+        assert_eq!(index.reserve(Generation(7)), Some(0));
+        assert_eq!(index.reserve(Generation(7)), Some(1));
+        assert_eq!(index.counts(), Counts { reserved: 2, committed: 0 });
+        index.commit(Generation(7), 2);
+        assert_eq!(index.counts(), Counts { reserved: 2, committed: 2 });
+    }
+
+    #[test]
+    fn a_call_without_effect_gives_its_index_back() {
+        let index = started();
+        index.reserve(Generation(7));
+        index.roll_back(Generation(7), 1);
+        assert_eq!(index.reserve(Generation(7)), Some(0));
+    }
+
+    #[test]
+    fn a_late_thread_does_not_count_on_a_recycled_address() {
+        let index = started();
+        index.reserve(Generation(7));
+        index.start(Generation(8));
+        index.commit(Generation(7), 1);
+        assert_eq!(index.reserve(Generation(7)), None);
+        assert_eq!(index.counts(), Counts { reserved: 0, committed: 0 });
+    }
+}

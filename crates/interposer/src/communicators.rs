@@ -1,0 +1,285 @@
+//! The table of this process's communicators, by address.
+//!
+//! Static memory, lock-free, bounded: a look-up probes at most [`PROBES`] entries. A
+//! communicator that finds no place is not tracked, and its calls pass through.
+//! Addresses are recycled by the vendor, so every entry has a generation. The table
+//! never calls the vendor.
+
+use crate::call_index::{CallIndex, Generation};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const CAPACITY: usize = 1024;
+const PROBES: usize = 32;
+
+/// `Entry::address` of a place that was never used, was given up, or is being filled.
+const NEVER: usize = 0;
+const VACANT: usize = 1;
+const FILLING: usize = 2;
+
+/// How long the end of a communicator waits for our own use of it.
+const PIN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a communicator came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Origin {
+    Created,
+    CreatedAll,
+    Split,
+    Shrink,
+    Grow,
+    /// First seen in a successful call: its creation was not seen, or had not finished when it returned.
+    Adopted,
+}
+
+/// What is known of a communicator from its creation. Negative: not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) origin: Origin,
+    pub(crate) vendor: u8,
+    pub(crate) rank: i32,
+    pub(crate) nranks: i32,
+    pub(crate) blocking: bool,
+}
+
+const LIVE: u8 = 0;
+const ENDING: u8 = 1;
+
+pub(crate) struct Entry {
+    address: AtomicUsize,
+    generation: AtomicU16,
+    state: AtomicU8,
+    vendor: AtomicU8,
+    pins: AtomicU32,
+    rank: AtomicI32,
+    nranks: AtomicI32,
+    pub(crate) index: CallIndex,
+}
+
+/// A communicator that was found: its entry, and which of the communicators at that address it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) entry: &'static Entry,
+    pub(crate) generation: Generation,
+}
+
+static TABLE: [Entry; CAPACITY] = [const { Entry::new() }; CAPACITY];
+static NEXT_GENERATION: AtomicU16 = AtomicU16::new(1);
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            address: AtomicUsize::new(NEVER),
+            generation: AtomicU16::new(0),
+            state: AtomicU8::new(LIVE),
+            vendor: AtomicU8::new(0),
+            pins: AtomicU32::new(0),
+            rank: AtomicI32::new(-1),
+            nranks: AtomicI32::new(-1),
+            index: CallIndex::new(),
+        }
+    }
+
+    fn fill(&self, facts: &Facts) -> Generation {
+        let generation = Generation(NEXT_GENERATION.fetch_add(1, Ordering::Relaxed));
+        self.generation.store(generation.0, Ordering::Relaxed);
+        self.state.store(LIVE, Ordering::Relaxed);
+        self.vendor.store(facts.vendor, Ordering::Relaxed);
+        self.rank.store(facts.rank, Ordering::Relaxed);
+        self.nranks.store(facts.nranks, Ordering::Relaxed);
+        self.index.start(generation);
+        generation
+    }
+
+    pub(crate) fn vendor(&self) -> u8 {
+        self.vendor.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn rank(&self) -> i32 {
+        self.rank.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn nranks(&self) -> i32 {
+        self.nranks.load(Ordering::Relaxed)
+    }
+}
+
+impl Known {
+    fn is_current(self) -> bool {
+        self.entry.generation.load(Ordering::SeqCst) == self.generation.0
+    }
+
+    /// Holds the communicator for a vendor call of our own; `None` once its end has begun.
+    pub(crate) fn pin(self) -> Option<Pin> {
+        self.entry.pins.fetch_add(1, Ordering::SeqCst);
+        let pin = Pin { entry: self.entry };
+        let live = self.entry.state.load(Ordering::SeqCst) == LIVE && self.is_current();
+        live.then_some(pin)
+    }
+
+    /// Refuses new pins and waits, bounded, for those that are held. False: one is still held.
+    pub(crate) fn begin_end(self) -> bool {
+        self.entry.state.store(ENDING, Ordering::SeqCst);
+        let deadline = Instant::now() + PIN_PATIENCE;
+        while self.entry.pins.load(Ordering::SeqCst) != 0 {
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        true
+    }
+
+    /// The vendor refused to end it: it lives on.
+    pub(crate) fn cancel_end(self) {
+        if self.is_current() {
+            self.entry.state.store(LIVE, Ordering::SeqCst);
+        }
+    }
+
+    /// Forgets the communicator, unless its address has been given to another one since.
+    pub(crate) fn forget(self) {
+        if self.is_current() {
+            self.entry.address.store(VACANT, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn learn_place(self, rank: i32, nranks: i32) {
+        self.entry.rank.store(rank, Ordering::Relaxed);
+        self.entry.nranks.store(nranks, Ordering::Relaxed);
+    }
+}
+
+/// While it lives, Abort, Destroy, Revoke and an aborting Shrink wait for it.
+pub(crate) struct Pin {
+    entry: &'static Entry,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.entry.pins.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn places(address: usize) -> impl Iterator<Item = &'static Entry> {
+    // Vendors allocate communicators at multiples of 16 or more; the multiplier spreads the rest.
+    let start = (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    (0..PROBES).map(move |step| &TABLE[(start + step) % CAPACITY])
+}
+
+/// The communicator at that address, if it is tracked.
+pub(crate) fn find(address: usize) -> Option<Known> {
+    if address <= FILLING {
+        return None;
+    }
+    for entry in places(address) {
+        match entry.address.load(Ordering::Acquire) {
+            found if found == address => {
+                let generation = Generation(entry.generation.load(Ordering::Acquire));
+                return Some(Known { entry, generation });
+            }
+            NEVER => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Enters a new communicator; one that is still listed at that address is gone.
+pub(crate) fn insert(address: usize, facts: &Facts) -> Option<Known> {
+    if address <= FILLING {
+        return None;
+    }
+    if let Some(stale) = find(address) {
+        let generation = stale.entry.fill(facts);
+        return Some(Known { entry: stale.entry, generation });
+    }
+    for entry in places(address) {
+        for free in [VACANT, NEVER] {
+            let claim = entry.address.compare_exchange(free, FILLING, Ordering::SeqCst, Ordering::Relaxed);
+            if claim.is_ok() {
+                let generation = entry.fill(facts);
+                entry.address.store(address, Ordering::SeqCst);
+                return Some(Known { entry, generation });
+            }
+        }
+    }
+    None
+}
+
+/// Forgets everything: a forked child owns none of its parent's communicators.
+/// Called in the child's fork handler, so it only stores.
+pub(crate) fn clear() {
+    for entry in &TABLE {
+        entry.pins.store(0, Ordering::Relaxed);
+        entry.address.store(NEVER, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call_index::Counts;
+
+    const FACTS: Facts = Facts { origin: Origin::Created, vendor: 0, rank: 1, nranks: 4, blocking: true };
+
+    #[test]
+    fn a_communicator_is_found_until_it_is_forgotten() {
+        let known = insert(0x10_0000, &FACTS).unwrap();
+        assert_eq!(find(0x10_0000).unwrap().generation, known.generation);
+        known.forget();
+        assert!(find(0x10_0000).is_none());
+    }
+
+    #[test]
+    fn a_recycled_address_is_another_communicator() {
+        let old = insert(0x20_0000, &FACTS).unwrap();
+        old.entry.index.reserve(old.generation);
+        let new = insert(0x20_0000, &FACTS).unwrap();
+        assert_ne!(old.generation, new.generation);
+        assert_eq!(new.entry.index.counts(), Counts { reserved: 0, committed: 0 });
+        old.forget();
+        assert!(find(0x20_0000).is_some(), "the old one's end must not remove the new one");
+        new.forget();
+    }
+
+    #[test]
+    fn an_ending_communicator_waits_for_pins_and_refuses_new_ones() {
+        let known = insert(0x30_0000, &FACTS).unwrap();
+        let pin = known.pin().unwrap();
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            drop(pin);
+        });
+        assert!(known.begin_end());
+        assert!(known.pin().is_none());
+        holder.join().unwrap();
+        known.forget();
+    }
+
+    #[test]
+    fn a_full_neighbourhood_leaves_a_communicator_untracked() {
+        // Addresses that share all their places: equal after the spread, by construction of the search.
+        let base = places(0x4000_0000).next().unwrap() as *const Entry;
+        let mut same: Vec<usize> = Vec::new();
+        let mut address = 0x4000_0000;
+        while same.len() <= PROBES {
+            if std::ptr::eq(places(address).next().unwrap(), base) {
+                same.push(address);
+            }
+            address += 16;
+        }
+        let entered: Vec<_> = same.iter().map(|address| insert(*address, &FACTS)).collect();
+        assert!(entered.last().unwrap().is_none());
+        entered.into_iter().flatten().for_each(Known::forget);
+    }
+
+    #[test]
+    fn null_and_reserved_values_are_never_tracked() {
+        for address in [NEVER, VACANT, FILLING] {
+            assert!(insert(address, &FACTS).is_none());
+            assert!(find(address).is_none());
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `dlsym`, hooked: who asks a handle for an NCCL function gets our wrapper of it.
+//!
+//! Every other name reaches the real `dlsym` by a jump, since glibc reads the caller
+//! from the return address; so do the pseudo handles, for which the caller matters.
+
+use crate::boundary::{self, Moment};
+use crate::{exports, startup, thread, vendors};
+use airamp_vendor::dl::{self, Handle};
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static REAL: AtomicUsize = AtomicUsize::new(0);
+
+/// The hook. Names that begin with `nccl` or `pnccl` are looked at; all else is jumped on.
+///
+/// # Safety
+/// As for `dlsym(3)`.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    naked_asm!(
+        // Is it a name of ours?
+        "mov rax, rsi",
+        "test rax, rax",
+        "jz 5f",
+        "cmp byte ptr [rax], 0x70", // p
+        "jne 2f",
+        "inc rax",
+        "2:",
+        "cmp byte ptr [rax], 0x6e", // n
+        "jne 5f",
+        "cmp byte ptr [rax + 1], 0x63", // c
+        "jne 5f",
+        "cmp byte ptr [rax + 2], 0x63", // c
+        "jne 5f",
+        "cmp byte ptr [rax + 3], 0x6c", // l
+        "jne 5f",
+        // RTLD_DEFAULT is 0 and RTLD_NEXT is -1; any other handle is a real one.
+        "lea rax, [rdi + 1]",
+        "cmp rax, 1",
+        "jbe 4f",
+        "jmp {by_handle}",
+        "4:",
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {is_absent}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test al, al",
+        "jz 5f",
+        "xor eax, eax",
+        "ret",
+        "5:",
+        "mov rax, qword ptr [rip + {real}]",
+        "test rax, rax",
+        "jz 6f",
+        "jmp rax",
+        "6:",
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {find_real}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test rax, rax",
+        "jz 7f",
+        "jmp rax",
+        "7:",
+        "ret",
+        by_handle = sym by_handle,
+        is_absent = sym is_absent,
+        real = sym REAL,
+        find_real = sym find_real,
+    )
+}
+
+/// The address of the real `dlsym`, kept for the next call; 0 if there is none, which no glibc shows.
+extern "C" fn find_real() -> usize {
+    let real = dl::real_dlsym().map_or(0, |real| real as usize);
+    REAL.store(real, Ordering::Release);
+    real
+}
+
+/// Whether this library's `dlsym` is the one that the process calls: preloaded, or linked
+/// ahead of the C library. Otherwise we were opened, as the NCCL library itself.
+pub(crate) fn is_in_charge() -> bool {
+    let ours = dlsym as unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+    dl::look_up(Handle::DEFAULT, c"dlsym") == ours as *const c_void
+}
+
+/// For RTLD_DEFAULT: our exports must not show where the process has no NCCL at all. For both
+/// pseudo handles: what the mapped vendor lacks is hidden before the linker looks.
+unsafe extern "C" fn is_absent(handle: *mut c_void, name: *const c_char) -> bool {
+    let absent = || {
+        let has_vendor = vendors::mapped_default().is_some();
+        // SAFETY: dlsym's caller passes a NUL-terminated name.
+        let name = unsafe { CStr::from_ptr(name) };
+        !has_vendor && handle == libc::RTLD_DEFAULT && exports::is_exported(name)
+    };
+    let absent = boundary::ours("dlsym", Moment::Before, absent).unwrap_or(false);
+    if absent {
+        // SAFETY: as above. Asked of an object without it, so that dlerror tells.
+        unsafe { look_up_in_libc(name) };
+    }
+    absent
+}
+
+unsafe fn look_up_in_libc(name: *const c_char) {
+    if let Ok(libc) = dl::open("libc.so.6", libc::RTLD_LAZY | libc::RTLD_NOLOAD) {
+        // SAFETY: the caller's name is NUL-terminated.
+        dl::look_up(libc, unsafe { CStr::from_ptr(name) });
+    }
+}
+
+/// A name of NCCL's, asked of a real handle.
+unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    // SAFETY: dlsym's caller passes a live handle and a NUL-terminated name.
+    let (handle, name) = unsafe { (Handle::from_raw(handle), CStr::from_ptr(name)) };
+    let real = dl::look_up(handle, name);
+    if real.is_null() || thread::is_inside_vendor() {
+        return real.cast_mut();
+    }
+    let answer = boundary::ours("dlsym", Moment::Before, || wrapper_for(handle, name, real));
+    answer.flatten().map_or(real, |wrapper| wrapper.cast()).cast_mut()
+}
+
+/// What to answer in place of `real`, if anything.
+fn wrapper_for(handle: Handle, name: &CStr, real: *const c_void) -> Option<*const ()> {
+    if startup::ensure().settings.disable {
+        return None;
+    }
+    let owner = dl::base_of(real)?;
+    if Some(owner) == dl::own_base() {
+        // We were named as the NCCL library: find the vendor, hide what it lacks, ask again.
+        vendors::at(0);
+        return Some(dl::look_up(handle, name).cast());
+    }
+    exports::wrapper_of(name, 0)?;
+    exports::wrapper_of(name, vendors::place_of(handle, owner)?)
+}

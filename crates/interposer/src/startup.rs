@@ -1,0 +1,109 @@
+//! What this process decides once: its settings, its log, and whether to take part in calls.
+//!
+//! Nothing happens before the first NCCL call, so a program that makes none pays for a
+//! mapped library only. No lock: threads that arrive together each compute the same, and
+//! the first to publish speaks.
+
+use crate::boundary::{self, Injection};
+use crate::log;
+use airamp_settings::{LogLevel, Settings};
+use airamp_vendor::gpu;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+pub(crate) struct State {
+    pub(crate) settings: Settings,
+    pub(crate) injection: Option<Injection>,
+}
+
+static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
+
+const UNDECIDED: u8 = 0;
+const TRACKING: u8 = 1;
+const INERT: u8 = 2;
+static ACTIVITY: AtomicU8 = AtomicU8::new(UNDECIDED);
+
+/// Whether calls are looked at, or only passed on.
+#[inline]
+pub(crate) fn is_inert() -> bool {
+    ACTIVITY.load(Ordering::Relaxed) == INERT
+}
+
+/// Evaporates: from here on every call goes straight to the vendor.
+pub(crate) fn become_inert() {
+    ACTIVITY.store(INERT, Ordering::Relaxed);
+}
+
+pub(crate) fn state() -> Option<&'static State> {
+    // SAFETY: once published, the state is never freed or changed.
+    unsafe { STATE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Reads the settings on first use.
+pub(crate) fn ensure() -> &'static State {
+    state().unwrap_or_else(start)
+}
+
+#[cold]
+fn start() -> &'static State {
+    let loaded = airamp_settings::load();
+    let injection = std::env::var("AIRAMP_INJECT_PANIC").ok().map(|text| Injection::parse(&text));
+    let ours = Box::leak(Box::new(State { settings: loaded.settings, injection }));
+    let published = STATE.compare_exchange(std::ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
+    if let Err(others) = published {
+        // SAFETY: another thread published it first; it is never freed or changed.
+        return unsafe { &*others };
+    }
+    start_log(&ours.settings);
+    for warning in &loaded.warnings {
+        log::warn(format_args!("{warning}"));
+    }
+    if ours.injection.is_some() {
+        boundary::arm_injection();
+    }
+    if ours.settings.disable {
+        log::info(format_args!("disabled by AIRAMP_DISABLE: every call goes straight to the vendor"));
+        become_inert();
+    }
+    ours
+}
+
+fn start_log(settings: &Settings) {
+    log::set_rank(job_rank().unwrap_or(-1));
+    log::set_level(match settings.log {
+        LogLevel::Error => log::Level::Error,
+        LogLevel::Warn => log::Level::Warn,
+        LogLevel::Info => log::Level::Info,
+        LogLevel::Debug => log::Level::Debug,
+    });
+    if let Some(path) = &settings.log_file {
+        let path = path.to_string_lossy();
+        if let Err(error) = log::open_file(&path) {
+            log::warn(format_args!("cannot write the log to {path}: {error}; it stays on stderr"));
+        }
+    }
+}
+
+/// This process's rank in its job, as the usual launchers tell it.
+fn job_rank() -> Option<i32> {
+    ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok()?.parse().ok())
+}
+
+/// Decides, at the first call that leads to a communicator, whether there is a GPU runtime to work with.
+pub(crate) fn decide() {
+    ensure();
+    if ACTIVITY.load(Ordering::Relaxed) != UNDECIDED {
+        return;
+    }
+    let (verdict, message) = match gpu::probe() {
+        Ok(runtime) => (TRACKING, format!("GPU runtime: {runtime:?}")),
+        Err(error) => (INERT, format!("interposer inert: {error}")),
+    };
+    let first = ACTIVITY.compare_exchange(UNDECIDED, verdict, Ordering::Relaxed, Ordering::Relaxed);
+    match (first, verdict) {
+        (Err(_), _) => {}
+        (Ok(_), INERT) => log::warn(format_args!("{message}")),
+        (Ok(_), _) => log::info(format_args!("{message}")),
+    }
+}

@@ -1,0 +1,106 @@
+//! A communicator with an owner: destroyed when dropped, by every way it was made.
+
+use std::ptr;
+use std::rc::Rc;
+
+use airamp_vendor_abi::nccl::{Comm, Config, SHRINK_DEFAULT, UniqueId};
+
+use super::{Nccl, invoke};
+use crate::error::RankError;
+
+/// How a communicator over all ranks of a world is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Making {
+    InitRank,
+    InitRankConfig,
+    InitRankScalable,
+}
+
+pub(crate) struct Communicator {
+    nccl: Rc<Nccl>,
+    raw: Comm,
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+}
+
+impl Communicator {
+    pub(crate) fn init(
+        nccl: &Rc<Nccl>,
+        making: Making,
+        id: UniqueId,
+        rank: usize,
+        size: usize,
+    ) -> Result<Self, RankError> {
+        let (mut raw, mut id) = (ptr::null_mut(), id);
+        let (nranks, own) = (size as i32, rank as i32);
+        let mut config = Config::undefined(CONFIG_VERSION);
+        match making {
+            Making::InitRank => invoke!(nccl, ncclCommInitRank(&raw mut raw, nranks, id, own)),
+            Making::InitRankConfig => {
+                invoke!(nccl, ncclCommInitRankConfig(&raw mut raw, nranks, id, own, &raw mut config))
+            }
+            Making::InitRankScalable => invoke!(
+                nccl,
+                ncclCommInitRankScalable(&raw mut raw, nranks, own, 1, &raw mut id, &raw mut config)
+            ),
+        }?;
+        Ok(Self { nccl: nccl.clone(), raw, rank, size })
+    }
+
+    /// The part of this communicator that has `color`; `None` for NOCOLOR.
+    pub(crate) fn split(&self, color: i32, key: i32) -> Result<Option<Self>, RankError> {
+        let mut raw = ptr::null_mut();
+        invoke!(self.nccl, ncclCommSplit(self.raw, color, key, &raw mut raw, ptr::null_mut()))?;
+        self.child(raw)
+    }
+
+    /// This communicator without `excluded`, which do not call.
+    pub(crate) fn shrink(&self, excluded: &[i32]) -> Result<Option<Self>, RankError> {
+        let (mut raw, mut excluded) = (ptr::null_mut(), excluded.to_vec());
+        let count = excluded.len() as i32;
+        let list = excluded.as_mut_ptr();
+        invoke!(
+            self.nccl,
+            ncclCommShrink(self.raw, list, count, &raw mut raw, ptr::null_mut(), SHRINK_DEFAULT)
+        )?;
+        self.child(raw)
+    }
+
+    fn child(&self, raw: Comm) -> Result<Option<Self>, RankError> {
+        if raw.is_null() {
+            return Ok(None);
+        }
+        let (rank, size) = (self.nccl.user_rank(raw)? as usize, self.nccl.count(raw)? as usize);
+        Ok(Some(Self { nccl: self.nccl.clone(), raw, rank, size }))
+    }
+
+    pub(crate) fn raw(&self) -> Comm {
+        self.raw
+    }
+
+    pub(crate) fn finalize(&self) -> Result<(), RankError> {
+        invoke!(self.nccl, ncclCommFinalize(self.raw))
+    }
+
+    pub(crate) fn destroy(mut self) -> Result<(), RankError> {
+        let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
+        invoke!(self.nccl, ncclCommDestroy(raw))
+    }
+
+    pub(crate) fn abort(mut self) -> Result<(), RankError> {
+        let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
+        invoke!(self.nccl, ncclCommAbort(raw))
+    }
+}
+
+/// The header release whose fields [`Config`] has; newer libraries accept it.
+const CONFIG_VERSION: u32 = 21800;
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // The result was checked by whoever cares, through `destroy`.
+            let _ = invoke!(self.nccl, ncclCommDestroy(self.raw));
+        }
+    }
+}

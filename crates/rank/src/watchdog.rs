@@ -1,0 +1,36 @@
+//! Ends the process when a step takes too long: a hung collective would otherwise
+//! hold a test, or a GPU, for ever. Says which step it was.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The exit status of a rank that was ended for being stuck.
+const STUCK: i32 = 3;
+
+pub(crate) struct Watchdog {
+    step: Arc<Mutex<(Instant, String)>>,
+}
+
+impl Watchdog {
+    /// Starts to watch; each call of [`Self::enter`] begins a new step.
+    pub(crate) fn start(limit: Duration) -> Self {
+        let step = Arc::new(Mutex::new((Instant::now(), "start".to_owned())));
+        let watched = step.clone();
+        thread::spawn(move || {
+            loop {
+                thread::sleep(Duration::from_millis(500));
+                let (since, name) = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if since.elapsed() > limit {
+                    eprintln!("airamp-rank: stuck in {name} for {} s", limit.as_secs());
+                    std::process::exit(STUCK);
+                }
+            }
+        });
+        Self { step }
+    }
+
+    pub(crate) fn enter(&self, name: &str) {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), name.to_owned());
+    }
+}

@@ -1,0 +1,138 @@
+//! Reads the settings file: bounded, only if it is a regular file, and never waiting for anyone.
+//! It turns TOML into keys, lines and values; whether they mean anything is decided in `resolve`.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use toml_edit::{Document, Item, TomlError, Value};
+
+use crate::kinds::Given;
+
+/// A settings file larger than this is not a settings file.
+pub const MAX_FILE_BYTES: u64 = 64 << 10;
+
+/// Why a settings file was ignored as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("there is no such file")]
+    Missing,
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error("is {0}, not a regular file")]
+    NotAFile(&'static str),
+    #[error("is larger than {MAX_FILE_BYTES} bytes")]
+    TooLarge,
+    #[error("is not text: invalid UTF-8 on line {line}")]
+    NotText { line: usize },
+    #[error("is not valid TOML: line {line}: {message}")]
+    NotToml { line: usize, message: String },
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            _ => Self::Unreadable(error),
+        }
+    }
+}
+
+/// One key of the file.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) line: usize,
+    pub(crate) given: Given,
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, FileError> {
+    let text = text_of(read_bounded(path)?)?;
+    entries(&text)
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>, FileError> {
+    // Looked at before it is opened, because opening a device can have effects of its own.
+    check(&std::fs::metadata(path)?)?;
+    // What stood there may have been replaced since: O_NONBLOCK keeps a FIFO from holding us up.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    check(&file.metadata()?)?;
+    read_at_most(file)
+}
+
+fn check(found: &Metadata) -> Result<(), FileError> {
+    let kind = found.file_type();
+    let other = match () {
+        () if kind.is_file() => None,
+        () if kind.is_dir() => Some("a directory"),
+        () if kind.is_fifo() => Some("a FIFO"),
+        () if kind.is_socket() => Some("a socket"),
+        () => Some("a device"),
+    };
+    match other {
+        Some(name) => Err(FileError::NotAFile(name)),
+        None if found.len() > MAX_FILE_BYTES => Err(FileError::TooLarge),
+        None => Ok(()),
+    }
+}
+
+fn read_at_most(file: File) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    // The size seen may be stale, and files under /proc claim to be empty.
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(FileError::Unreadable)?;
+    match bytes.len() as u64 > MAX_FILE_BYTES {
+        true => Err(FileError::TooLarge),
+        false => Ok(bytes),
+    }
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, FileError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        FileError::NotText { line: line_at(error.as_bytes(), good) }
+    })
+}
+
+fn entries(text: &str) -> Result<Vec<Entry>, FileError> {
+    let document = Document::parse(text).map_err(|error| not_toml(text, &error))?;
+    let table = document.as_table();
+    let mut entries: Vec<Entry> = table
+        .iter()
+        .map(|(key, item)| {
+            let span = table.get_key_value(key).and_then(|(key, _)| key.span()).or_else(|| item.span());
+            Entry {
+                key: key.to_owned(),
+                line: line_at(text.as_bytes(), span.map_or(0, |span| span.start)),
+                given: given(item),
+            }
+        })
+        .collect();
+    entries.sort_by_key(|entry| entry.line);
+    Ok(entries)
+}
+
+fn not_toml(text: &str, error: &TomlError) -> FileError {
+    let line = line_at(text.as_bytes(), error.span().map_or(0, |span| span.start));
+    let message = error.message().lines().collect::<Vec<_>>().join("; ");
+    FileError::NotToml { line, message }
+}
+
+fn given(item: &Item) -> Given {
+    match item {
+        Item::Value(Value::String(text)) => Given::Text(text.value().clone()),
+        Item::Value(Value::Integer(number)) => Given::Whole(*number.value()),
+        Item::Value(Value::Float(number)) => Given::Decimal(*number.value()),
+        Item::Value(Value::Boolean(value)) => Given::Switch(*value.value()),
+        Item::Value(Value::Datetime(_)) => Given::Other("a date"),
+        Item::Value(Value::Array(_)) => Given::Other("an array"),
+        Item::Value(Value::InlineTable(_)) | Item::Table(_) => Given::Other("a table"),
+        Item::ArrayOfTables(_) => Given::Other("an array of tables"),
+        Item::None => Given::Other("nothing"),
+    }
+}
+
+/// The line, from 1, in which the byte at `offset` lies.
+fn line_at(bytes: &[u8], offset: usize) -> usize {
+    1 + bytes.iter().take(offset).filter(|byte| **byte == b'\n').count()
+}

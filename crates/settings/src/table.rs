@@ -1,0 +1,146 @@
+//! The table: each setting once, with its names, its kind and bounds, its default and one sentence.
+//! The struct that the product reads, the parsers, `airamp config` and docs/settings.md come from it.
+//! To add a setting, add a row and run the tests of this crate with AIRAMP_BLESS=1.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use crate::kinds::{
+    Address, Decimal, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Plain, Size, Switch,
+    WIRE_FORMATS, Whole, WireFormat,
+};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const MINUTE_MS: u64 = 60_000;
+
+/// Since when a setting does something; one that does nothing yet must say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// It has its effect in this release.
+    Effect,
+    /// It is read and checked, and has its effect once the named part exists.
+    EffectWith(&'static str),
+}
+
+impl Takes {
+    /// A sentence for a setting without effect, nothing for the others.
+    pub fn note(self) -> Option<String> {
+        match self {
+            Self::Effect => None,
+            Self::EffectWith(part) => Some(format!("Takes effect with {part}, not in this release.")),
+        }
+    }
+}
+
+/// One row of the table.
+pub struct Setting {
+    /// Name in the environment.
+    pub env: &'static str,
+    /// Key in the settings file.
+    pub key: &'static str,
+    /// One sentence for people.
+    pub doc: &'static str,
+    pub takes: Takes,
+    /// What a right value looks like; completes the sentence "expected …".
+    pub expects: fn() -> String,
+    /// The value that these settings hold.
+    pub value: fn(&Settings) -> Plain,
+    /// Stores the value if it is right, else leaves the settings alone and answers false.
+    pub(crate) store: fn(&mut Settings, &Given) -> bool,
+}
+
+impl Setting {
+    pub fn default_value(&self) -> Plain {
+        (self.value)(&Settings::default())
+    }
+}
+
+macro_rules! settings {
+    ($($env:literal $key:ident: $type:ty = $default:expr, $kind:expr, $takes:expr, $doc:literal;)*) => {
+        /// The value of every setting. Each lies inside the bounds that its row gives.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Settings {
+            $(#[doc = $doc] pub $key: $type,)*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($key: $default,)* }
+            }
+        }
+
+        /// Every setting, in the order in which people should read about them.
+        pub const TABLE: &[Setting] = &[$(
+            Setting {
+                env: $env,
+                key: stringify!($key),
+                doc: $doc,
+                takes: $takes,
+                expects: || $kind.expects(),
+                value: |settings| $kind.plain(&settings.$key),
+                store: |settings, given| match $kind.read(given) {
+                    Some(value) => {
+                        settings.$key = value;
+                        true
+                    }
+                    None => false,
+                },
+            },
+        )*];
+    };
+}
+
+const COMPRESSION: Takes = Takes::EffectWith("compression");
+
+settings! {
+    "AIRAMP_DISABLE" disable: bool = false, Switch, Takes::Effect,
+        "Makes the library inert: every call goes straight to the vendor's function and nothing is watched.";
+
+    "AIRAMP_MODE" mode: Mode = Mode::Observe, MODES, Takes::Effect,
+        "`observe` watches calls and changes nothing; `shadow` (dry trials beside the real calls) and `on` (compression, which is lossy) are accepted and act as `observe` until compression is released.";
+
+    "AIRAMP_ENABLE_FP8_ALLREDUCE" enable_fp8_allreduce: bool = false, Switch, COMPRESSION,
+        "`1` means mode `on`; `0` leaves the mode as it is.";
+
+    "AIRAMP_WIRE_FORMAT" wire_format: WireFormat = WireFormat::Auto, WIRE_FORMATS, COMPRESSION,
+        "The 8-bit format on the wire; `auto` takes, block by block, whichever of E4M3 and INT8 has the smaller error.";
+
+    "AIRAMP_MIN_SPEEDUP" min_speedup: f64 = 1.05, Decimal { least: 1.0, most: 100.0 }, COMPRESSION,
+        "A class of calls is compressed only if it was measured to be at least this many times as fast.";
+
+    "AIRAMP_MIN_BYTES" min_bytes: u64 = MIB, Size { least: 0, most: 1024 * GIB }, COMPRESSION,
+        "Smaller messages are never compressed.";
+
+    "AIRAMP_ARENA_BYTES" arena_bytes: u64 = 16 * MIB, Size { least: 64 * KIB, most: 4 * GIB }, COMPRESSION,
+        "Device memory that each rank may use as scratch space.";
+
+    "AIRAMP_CONSENSUS_TIMEOUT_MS" consensus_timeout_ms: u64 = 5_000,
+        Whole { least: 10_u64, most: 60 * MINUTE_MS }, COMPRESSION,
+        "The longest that creating a communicator waits for the other ranks' verdict, in milliseconds.";
+
+    "AIRAMP_DOUBT_MS" doubt_ms: u64 = 30_000, Whole { least: 100_u64, most: 60 * MINUTE_MS }, COMPRESSION,
+        "The longest that a rank which has pledged a change waits for a lost verdict before it returns an error, in milliseconds.";
+
+    "AIRAMP_ENABLE_GHOST_KERNELS" enable_ghost_kernels: bool = false, Switch,
+        Takes::EffectWith("ghost kernels"),
+        "Keeps the GPU awake in predicted idle gaps with tiny kernels.";
+
+    "AIRAMP_METRICS_ADDR" metrics_addr: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST), Address,
+        Takes::EffectWith("the metrics daemon"),
+        "The address at which the daemon serves metrics.";
+
+    "AIRAMP_METRICS_PORT" metrics_port: u16 = 9090, Whole { least: 1_u16, most: u16::MAX },
+        Takes::EffectWith("the metrics daemon"),
+        "The TCP port at which the daemon serves metrics.";
+
+    "AIRAMP_NCCL_PATH" nccl_path: Option<PathBuf> = None, FilePath, Takes::Effect,
+        "The NCCL or RCCL library to use where the process has not loaded one itself.";
+
+    "AIRAMP_LOG" log: LogLevel = LogLevel::Warn, LOG_LEVELS, Takes::Effect,
+        "How much the library logs; each level includes those before it.";
+
+    "AIRAMP_LOG_FILE" log_file: Option<PathBuf> = None, FilePath, Takes::Effect,
+        "The file to which log lines are appended; without it they go to stderr.";
+}

@@ -1,0 +1,314 @@
+//! What a user may rely on, whatever the file and the environment hold.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use airamp_settings::{
+    Environment, Loaded, LogLevel, MAX_FILE_BYTES, Mode, Settings, Source, WireFormat, resolve,
+};
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
+}
+
+fn from_environment(variables: &[(&str, &str)]) -> Loaded {
+    resolve(&environment(variables), Path::new("/nonexistent/airamp.conf"))
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("airamp.conf")
+    }
+
+    fn holding(text: impl AsRef<[u8]>) -> Self {
+        let folder = Self::new();
+        fs::write(folder.path(), text).expect("written");
+        folder
+    }
+
+    fn resolve(&self, variables: &[(&str, &str)]) -> Loaded {
+        resolve(&environment(variables), &self.path())
+    }
+}
+
+fn source_of(loaded: &Loaded, key: &str) -> Source {
+    loaded.effective().find(|effective| effective.setting.key == key).expect("a setting").source
+}
+
+#[track_caller]
+fn assert_only_warning(loaded: &Loaded, parts: &[&str]) {
+    assert_eq!(loaded.warnings.len(), 1, "{:?}", loaded.warnings);
+    for part in parts {
+        assert!(loaded.warnings[0].contains(part), "{part:?} is not in {:?}", loaded.warnings[0]);
+    }
+}
+
+#[test]
+fn nothing_set_means_the_defaults_and_silence() {
+    let loaded = from_environment(&[]);
+    assert_eq!(loaded.settings, Settings::default());
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    assert!(loaded.effective().all(|effective| effective.source == Source::Default));
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
+    let folder = Folder::holding("log = \"info\"\n\nmetrics_port = 1234\n");
+    let loaded = folder.resolve(&[("AIRAMP_LOG", "debug")]);
+    assert_eq!(loaded.settings.log, LogLevel::Debug);
+    assert_eq!(source_of(&loaded, "log"), Source::Environment);
+    assert_eq!(loaded.settings.metrics_port, 1234);
+    assert_eq!(source_of(&loaded, "metrics_port"), Source::File { line: 3 });
+    assert_eq!(source_of(&loaded, "wire_format"), Source::Default);
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn every_setting_is_read_from_the_file() {
+    let folder = Folder::holding(
+        r#"
+        disable = true
+        mode = "observe"
+        enable_fp8_allreduce = false
+        wire_format = "int8"
+        min_speedup = 2
+        min_bytes = "2 KiB"
+        arena_bytes = 1048576
+        consensus_timeout_ms = 100
+        doubt_ms = 200
+        enable_ghost_kernels = true
+        metrics_addr = "::1"
+        metrics_port = 1
+        nccl_path = "/opt/nccl/libnccl.so.2"
+        log = "error"
+        log_file = "/var/log/airamp.log"
+        "#,
+    );
+    let loaded = folder.resolve(&[]);
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let expected = Settings {
+        disable: true,
+        mode: Mode::Observe,
+        enable_fp8_allreduce: false,
+        wire_format: WireFormat::Int8,
+        min_speedup: 2.0,
+        min_bytes: 2048,
+        arena_bytes: 1 << 20,
+        consensus_timeout_ms: 100,
+        doubt_ms: 200,
+        enable_ghost_kernels: true,
+        metrics_addr: "::1".parse().expect("an address"),
+        metrics_port: 1,
+        nccl_path: Some("/opt/nccl/libnccl.so.2".into()),
+        log: LogLevel::Error,
+        log_file: Some("/var/log/airamp.log".into()),
+    };
+    assert_eq!(loaded.settings, expected);
+    assert!(loaded.effective().all(|effective| matches!(effective.source, Source::File { .. })));
+}
+
+#[test]
+fn sizes_take_binary_units() {
+    for (text, bytes) in [("0", 0), ("1024", 1024), ("3KiB", 3072), ("16 mib", 16 << 20), ("1GiB", 1 << 30)] {
+        let loaded = from_environment(&[("AIRAMP_MIN_BYTES", text)]);
+        assert_eq!((loaded.settings.min_bytes, loaded.warnings.len()), (bytes, 0), "{text}");
+    }
+    for text in ["-1", "1.5MiB", "MiB", "1 MB", "99999999999999999999", "18446744073709551615GiB"] {
+        let loaded = from_environment(&[("AIRAMP_MIN_BYTES", text)]);
+        assert_eq!(loaded.settings.min_bytes, Settings::default().min_bytes, "{text}");
+        assert_only_warning(&loaded, &["AIRAMP_MIN_BYTES", "KiB, MiB or GiB", "using 1 MiB (default)"]);
+    }
+}
+
+#[test]
+fn switches_take_the_usual_words() {
+    for (text, value) in [("1", true), ("TRUE", true), ("on", true), ("0", false), ("no", false)] {
+        let loaded = from_environment(&[("AIRAMP_DISABLE", text)]);
+        assert_eq!((loaded.settings.disable, loaded.warnings.len()), (value, 0), "{text}");
+    }
+    assert_only_warning(
+        &from_environment(&[("AIRAMP_DISABLE", "2")]),
+        &["AIRAMP_DISABLE", "`1` or `0`", "\"2\""],
+    );
+}
+
+#[test]
+fn a_wrong_type_is_named_with_file_line_and_key() {
+    let folder = Folder::holding("log = \"info\"\nmetrics_port = \"9091\"\n");
+    let loaded = folder.resolve(&[]);
+    let place = format!("{}:2: metrics_port", folder.path().display());
+    assert_only_warning(
+        &loaded,
+        &[&place, "a whole number from 1 to 65535", "the string \"9091\"", "using 9090"],
+    );
+    assert_eq!(loaded.settings.log, LogLevel::Info, "the rest of the file holds");
+}
+
+#[test]
+fn every_toml_type_is_refused_where_it_does_not_belong() {
+    for value in
+        ["[1]", "{ a = 1 }", "1979-05-27", "1.5", "nan", "true", "\"x\"", "-1", "9223372036854775807"]
+    {
+        let loaded = Folder::holding(format!("metrics_port = {value}\n")).resolve(&[]);
+        assert_only_warning(&loaded, &[":1: metrics_port", "using 9090 (default)"]);
+    }
+    assert_only_warning(&Folder::holding("[mode]\nx = 1\n").resolve(&[]), &[":1: mode", "a table"]);
+    assert_only_warning(&Folder::holding("[[mode]]\n").resolve(&[]), &[":1: mode", "an array of tables"]);
+}
+
+#[test]
+fn a_bad_variable_leaves_what_the_file_says() {
+    let loaded = Folder::holding("metrics_port = 1234").resolve(&[("AIRAMP_METRICS_PORT", "70000")]);
+    assert_eq!(loaded.settings.metrics_port, 1234);
+    assert_only_warning(&loaded, &["AIRAMP_METRICS_PORT in the environment", "using 1234", "airamp.conf:1"]);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest_one() {
+    let loaded = Folder::holding("# comment\nmetric_port = 1\n").resolve(&[]);
+    assert_only_warning(&loaded, &[":2: unknown key \"metric_port\"", "did you mean metrics_port?"]);
+}
+
+#[test]
+fn an_unknown_variable_is_named_with_the_nearest_one() {
+    let loaded = from_environment(&[("AIRAMP_LOGS", "debug")]);
+    assert_only_warning(&loaded, &["\"AIRAMP_LOGS\"", "did you mean AIRAMP_LOG?"]);
+}
+
+#[test]
+fn the_emulators_and_the_tests_variables_are_no_business_of_the_settings() {
+    let variables = [
+        ("AIRAMP_EMU_X", "1"),
+        ("AIRAMP_TEST_X", "1"),
+        ("AIRAMP_INJECT_X", "1"),
+        ("AIRAMP_HOME", "/"),
+        ("PATH", ""),
+    ];
+    assert!(from_environment(&variables).warnings.is_empty());
+}
+
+#[test]
+fn an_empty_variable_is_an_unset_one() {
+    let loaded = from_environment(&[("AIRAMP_MODE", ""), ("AIRAMP_CONFIG", "")]);
+    assert_eq!(loaded.settings, Settings::default());
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn the_compression_switch_turns_the_mode_on() {
+    let loaded = from_environment(&[("AIRAMP_ENABLE_FP8_ALLREDUCE", "1")]);
+    assert_eq!(loaded.settings.mode, Mode::On);
+    assert_eq!(source_of(&loaded, "mode"), Source::Environment);
+    assert_only_warning(&loaded, &["mode on (environment)", "not in this release"]);
+}
+
+#[test]
+fn a_mode_in_the_environment_wins_over_the_switch_in_the_file() {
+    let loaded = Folder::holding("enable_fp8_allreduce = true").resolve(&[("AIRAMP_MODE", "observe")]);
+    assert_eq!(loaded.settings.mode, Mode::Observe);
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn a_switch_and_a_mode_that_contradict_each_other_are_named() {
+    let loaded = from_environment(&[("AIRAMP_ENABLE_FP8_ALLREDUCE", "1"), ("AIRAMP_MODE", "shadow")]);
+    assert_eq!(loaded.settings.mode, Mode::On);
+    assert!(loaded.warnings.iter().any(|warning| warning.contains("contradict")), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn another_file_can_be_named_and_must_then_exist() {
+    let folder = Folder::holding("log = \"info\"");
+    let path = folder.path();
+    let named = path.to_str().expect("UTF-8");
+    assert_eq!(from_environment(&[("AIRAMP_CONFIG", named)]).settings.log, LogLevel::Info);
+    let missing = from_environment(&[("AIRAMP_CONFIG", "/nonexistent/other.conf")]);
+    assert_only_warning(&missing, &["/nonexistent/other.conf", "no such file"]);
+}
+
+#[test]
+fn a_directory_in_its_place_is_named() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path()).expect("made");
+    assert_only_warning(&folder.resolve(&[]), &["airamp.conf is a directory, not a regular file"]);
+}
+
+#[test]
+fn a_fifo_and_a_device_do_not_block() {
+    let folder = Folder::new();
+    let made = std::process::Command::new("mkfifo").arg(folder.path()).status().expect("mkfifo runs");
+    assert!(made.success());
+    assert_only_warning(&folder.resolve(&[]), &["is a FIFO"]);
+    assert_only_warning(&resolve(&environment(&[]), Path::new("/dev/zero")), &["/dev/zero is a device"]);
+}
+
+#[test]
+fn a_file_without_permission_is_named() {
+    let folder = Folder::holding("log = \"info\"");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o000)).expect("changed");
+    if fs::File::open(folder.path()).is_ok() {
+        // Root may read everything; then there is no refusal to report, and the file holds.
+        assert_eq!(folder.resolve(&[]).settings.log, LogLevel::Info);
+        return;
+    }
+    assert_only_warning(&folder.resolve(&[]), &["cannot be read", "ermission denied"]);
+}
+
+#[test]
+fn a_hundred_megabytes_are_refused_by_their_size_alone() {
+    let folder = Folder::new();
+    fs::File::create(folder.path()).and_then(|file| file.set_len(100 << 20)).expect("a sparse file");
+    assert_only_warning(&folder.resolve(&[]), &["larger than 65536 bytes"]);
+}
+
+#[test]
+fn a_file_that_hides_its_size_is_still_read_only_to_the_bound() {
+    // Files under /proc claim to be empty; the kernel's symbols fill megabytes where they may be read.
+    let symbols = Path::new("/proc/kallsyms");
+    let Ok(true) = fs::read(symbols).map(|bytes| bytes.len() as u64 > MAX_FILE_BYTES) else { return };
+    assert_only_warning(&resolve(&environment(&[]), symbols), &["larger than 65536 bytes"]);
+}
+
+#[test]
+fn invalid_text_and_invalid_toml_are_named_by_line() {
+    assert_only_warning(
+        &Folder::holding(b"log = 1\nx = \"\xff\"").resolve(&[]),
+        &["invalid UTF-8 on line 2"],
+    );
+    assert_only_warning(
+        &Folder::holding("log = \"info\"\n\nmode = = 1\n").resolve(&[]),
+        &["not valid TOML: line 3"],
+    );
+    assert_only_warning(
+        &Folder::holding("log = \"info\"\nlog = \"warn\"\n").resolve(&[]),
+        &["not valid TOML: line 2"],
+    );
+}
+
+#[test]
+fn a_variable_that_is_not_text_is_named() {
+    let variable = (OsString::from("AIRAMP_LOG"), OsString::from_vec(vec![0xff]));
+    let loaded = resolve(&[variable].into_iter().collect(), Path::new("/nonexistent"));
+    assert_only_warning(&loaded, &["AIRAMP_LOG", "not UTF-8", "using warn"]);
+}
+
+#[test]
+fn warnings_are_few_short_and_on_one_line() {
+    let noise: String = (0..2000).map(|i| format!("\"key\\n{i}\" = 1\n")).collect();
+    let loaded = Folder::holding(noise).resolve(&[("AIRAMP_LOG", &"x\n\u{1b}[31m".repeat(10_000))]);
+    assert_eq!(loaded.warnings.len(), 21, "twenty and a count");
+    assert!(loaded.warnings[20].contains("more warnings"), "{:?}", loaded.warnings[20]);
+    for warning in &loaded.warnings {
+        assert!(!warning.contains(char::is_control), "{warning:?}");
+        assert!(warning.len() < 1000, "{warning:?}");
+    }
+}

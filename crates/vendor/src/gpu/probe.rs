@@ -1,0 +1,128 @@
+//! Does this process have a GPU runtime that we could work with? Looks at libraries
+//! and symbols only and never initialises a GPU: the interposer asks inside
+//! applications that may fork or pick their device later.
+
+use std::ffi::CStr;
+
+use super::library::Library;
+
+/// The runtime found, with the file that it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    Cuda { library: String },
+    Hip { library: String },
+}
+
+/// Every library that was tried, and why each was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no usable GPU runtime: {}", refusals.join("; "))]
+pub struct ProbeError {
+    pub refusals: Vec<String>,
+}
+
+struct Candidate {
+    names: &'static [&'static str],
+    /// What the interposer must be able to ask: the device, and whether a stream is
+    /// being captured. A runtime without them is older than any NCCL we know.
+    symbols: &'static [&'static CStr],
+    found: fn(String) -> Runtime,
+}
+
+const CANDIDATES: [Candidate; 3] = [
+    Candidate {
+        names: &[
+            "libcudart.so.13",
+            "libcudart.so.12",
+            "libcudart.so.11.0",
+            "libcudart.so.11",
+            "libcudart.so.14",
+            "libcudart.so",
+        ],
+        symbols: &[c"cudaGetDevice", c"cudaStreamIsCapturing"],
+        found: |library| Runtime::Cuda { library },
+    },
+    Candidate {
+        names: &["libcuda.so.1"],
+        symbols: &[c"cuInit", c"cuCtxGetDevice", c"cuStreamIsCapturing"],
+        found: |library| Runtime::Cuda { library },
+    },
+    Candidate {
+        names: &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"],
+        symbols: &[c"hipGetDevice", c"hipStreamIsCapturing"],
+        found: |library| Runtime::Hip { library },
+    },
+];
+
+/// Finds the GPU runtime: one that the process has mapped before one that must be
+/// opened, CUDA before HIP.
+pub fn probe() -> Result<Runtime, ProbeError> {
+    probe_among(&CANDIDATES)
+}
+
+fn probe_among(candidates: &[Candidate]) -> Result<Runtime, ProbeError> {
+    let mut refusals: Vec<String> = Vec::new();
+    for open in [mapped, opened] {
+        for candidate in candidates {
+            for name in candidate.names {
+                match open(name).map(|library| accept(candidate, &library)) {
+                    Ok(Ok(runtime)) => return Ok(runtime),
+                    // A mapped library that lacks a symbol is met again in the second round.
+                    Ok(Err(refusal)) | Err(Some(refusal)) if !refusals.contains(&refusal) => {
+                        refusals.push(refusal);
+                    }
+                    Ok(Err(_)) | Err(_) => {}
+                }
+            }
+        }
+    }
+    Err(ProbeError { refusals })
+}
+
+/// Not being mapped is no refusal: the library is opened in the second round.
+fn mapped(name: &str) -> Result<Library, Option<String>> {
+    Library::mapped(name).ok_or(None)
+}
+
+fn opened(name: &str) -> Result<Library, Option<String>> {
+    Library::open(name).map_err(Some)
+}
+
+fn accept(candidate: &Candidate, library: &Library) -> Result<Runtime, String> {
+    match candidate.symbols.iter().find(|symbol| library.symbol(symbol).is_none()) {
+        Some(missing) => Err(format!("{} has no {}", library.name(), missing.to_string_lossy())),
+        None => Ok((candidate.found)(library.path_of(candidate.symbols[0]))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(names: &'static [&'static str], symbols: &'static [&'static CStr]) -> Candidate {
+        Candidate { names, symbols, found: |library| Runtime::Cuda { library } }
+    }
+
+    #[test]
+    fn every_library_that_was_tried_is_in_the_error() {
+        let missing = candidate(&["libairamp-not-there.so.9"], &[c"cuInit"]);
+        let incompatible = candidate(&["libc.so.6"], &[c"getpid", c"airamp_not_there"]);
+        let error = probe_among(&[missing, incompatible]).unwrap_err().to_string();
+        assert!(error.contains("libairamp-not-there.so.9"), "{error}");
+        assert_eq!(error.matches("libc.so.6 has no airamp_not_there").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn a_library_with_every_symbol_is_found_by_its_file() {
+        let runtime = probe_among(&[candidate(&["libc.so.6"], &[c"getpid"])]).unwrap();
+        let Runtime::Cuda { library } = runtime else { panic!("{runtime:?}") };
+        assert!(library.ends_with("libc.so.6"), "{library}");
+    }
+
+    #[test]
+    fn a_mapped_library_is_preferred_to_one_that_must_be_opened() {
+        let unmapped = candidate(&["libanl.so.1"], &[c"getpid"]);
+        let mapped = candidate(&["libc.so.6"], &[c"getpid"]);
+        let runtime = probe_among(&[unmapped, mapped]).unwrap();
+        assert!(matches!(runtime, Runtime::Cuda { library } if library.ends_with("libc.so.6")));
+    }
+}

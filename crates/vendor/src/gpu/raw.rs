@@ -1,0 +1,110 @@
+//! The driver's functions as raw pointers: one table for CUDA and HIP, since the two
+//! agree in the C signature of every function named here. `""` marks a function that
+//! one of them does not have. No call is made here.
+
+use std::ffi::{CString, c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+
+use airamp_vendor_abi::cuda::{Context, CudaError, Device, DevicePtr, Event, Graph, GraphExec, Stream};
+
+use super::{Kind, Library};
+
+macro_rules! driver_functions {
+    ($($field:ident: $cuda:literal / $hip:literal ($($argument:ident: $type:ty),*);)*) => {
+        /// Function pointers of one driver library; missing = `None`.
+        pub(super) struct Table {
+            $(pub(super) $field: Option<unsafe extern "C" fn($($type),*) -> CudaError>,)*
+        }
+
+        impl Table {
+            pub(super) fn load(library: &Library, kind: Kind) -> Self {
+                Self {
+                    $($field: function(library, kind, $cuda, $hip).map(|address| {
+                        // SAFETY: the vendor's header gives the function of this name
+                        // this signature, and a null address was ruled out.
+                        unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn($($type),*) -> CudaError>(address) }
+                    }),)*
+                }
+            }
+        }
+
+        /// The vendor's name of each function, for error messages.
+        pub(super) mod names {
+            use super::Kind;
+            $(pub(in super::super) fn $field(kind: Kind) -> &'static str {
+                match kind { Kind::Cuda => $cuda, Kind::Hip => $hip }
+            })*
+        }
+
+        /// The calls as results: a missing function and a failed call are both errors.
+        impl super::Driver {
+            $(pub(super) fn $field(&self, $($argument: $type),*) -> Result<(), super::GpuError> {
+                let name = names::$field(self.kind());
+                let function = self.table().$field.ok_or_else(|| self.missing(name))?;
+                // SAFETY: the arguments are what the owned types of this module pass:
+                // handles they created, and pointers that live across the call.
+                self.checked(name, unsafe { function($($argument),*) })
+            })*
+        }
+    };
+}
+
+pub(super) type ErrorString = unsafe extern "C" fn(CudaError, *mut *const c_char) -> CudaError;
+
+/// Apart from the table, since a failure to explain a failure is none.
+pub(super) fn error_string(library: &Library, kind: Kind) -> Option<ErrorString> {
+    function(library, kind, "cuGetErrorString", "hipDrvGetErrorString").map(|address| {
+        // SAFETY: both headers give it this signature, and the address is not null.
+        unsafe { std::mem::transmute::<*const c_void, ErrorString>(address) }
+    })
+}
+
+fn function(library: &Library, kind: Kind, cuda: &str, hip: &str) -> Option<*const c_void> {
+    let name = match kind {
+        Kind::Cuda => cuda,
+        Kind::Hip => hip,
+    };
+    if name.is_empty() {
+        return None;
+    }
+    library.symbol(&CString::new(name).ok()?)
+}
+
+driver_functions! {
+    init: "cuInit" / "hipInit" (flags: c_uint);
+    driver_version: "cuDriverGetVersion" / "hipDriverGetVersion" (version: *mut c_int);
+    device_count: "cuDeviceGetCount" / "hipGetDeviceCount" (count: *mut c_int);
+    device_get: "cuDeviceGet" / "hipDeviceGet" (device: *mut Device, ordinal: c_int);
+    device_name: "cuDeviceGetName" / "hipDeviceGetName" (name: *mut c_char, length: c_int, device: Device);
+    device_attribute: "cuDeviceGetAttribute" / "hipDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: Device);
+    device_properties: "" / "hipGetDevicePropertiesR0600" (properties: *mut c_void, device: Device);
+    device_properties_before_6: "" / "hipGetDeviceProperties" (properties: *mut c_void, device: Device);
+    primary_context_retain: "cuDevicePrimaryCtxRetain" / "" (context: *mut Context, device: Device);
+    set_current_context: "cuCtxSetCurrent" / "" (context: Context);
+    set_current_device: "" / "hipSetDevice" (ordinal: c_int);
+    device_synchronize: "cuCtxSynchronize" / "hipDeviceSynchronize" ();
+    memory_info: "cuMemGetInfo_v2" / "hipMemGetInfo" (free: *mut usize, total: *mut usize);
+    mem_alloc: "cuMemAlloc_v2" / "hipMalloc" (address: *mut DevicePtr, bytes: usize);
+    mem_free: "cuMemFree_v2" / "hipFree" (address: DevicePtr);
+    copy_to_device: "cuMemcpyHtoD_v2" / "hipMemcpyHtoD" (to: DevicePtr, from: *const c_void, bytes: usize);
+    copy_to_host: "cuMemcpyDtoH_v2" / "hipMemcpyDtoH" (to: *mut c_void, from: DevicePtr, bytes: usize);
+    copy_to_device_async: "cuMemcpyHtoDAsync_v2" / "hipMemcpyHtoDAsync" (to: DevicePtr, from: *const c_void, bytes: usize, stream: Stream);
+    copy_to_host_async: "cuMemcpyDtoHAsync_v2" / "hipMemcpyDtoHAsync" (to: *mut c_void, from: DevicePtr, bytes: usize, stream: Stream);
+    copy_on_device_async: "cuMemcpyDtoDAsync_v2" / "hipMemcpyDtoDAsync" (to: DevicePtr, from: DevicePtr, bytes: usize, stream: Stream);
+    set_bytes: "cuMemsetD8_v2" / "hipMemsetD8" (to: DevicePtr, value: c_uchar, bytes: usize);
+    set_bytes_async: "cuMemsetD8Async" / "hipMemsetD8Async" (to: DevicePtr, value: c_uchar, bytes: usize, stream: Stream);
+    stream_create: "cuStreamCreate" / "hipStreamCreateWithFlags" (stream: *mut Stream, flags: c_uint);
+    stream_destroy: "cuStreamDestroy_v2" / "hipStreamDestroy" (stream: Stream);
+    stream_synchronize: "cuStreamSynchronize" / "hipStreamSynchronize" (stream: Stream);
+    stream_wait_event: "cuStreamWaitEvent" / "hipStreamWaitEvent" (stream: Stream, event: Event, flags: c_uint);
+    stream_begin_capture: "cuStreamBeginCapture_v2" / "hipStreamBeginCapture" (stream: Stream, mode: c_int);
+    stream_end_capture: "cuStreamEndCapture" / "hipStreamEndCapture" (stream: Stream, graph: *mut Graph);
+    event_create: "cuEventCreate" / "hipEventCreateWithFlags" (event: *mut Event, flags: c_uint);
+    event_destroy: "cuEventDestroy_v2" / "hipEventDestroy" (event: Event);
+    event_record: "cuEventRecord" / "hipEventRecord" (event: Event, stream: Stream);
+    event_synchronize: "cuEventSynchronize" / "hipEventSynchronize" (event: Event);
+    event_elapsed: "cuEventElapsedTime" / "hipEventElapsedTime" (milliseconds: *mut f32, start: Event, end: Event);
+    graph_instantiate: "cuGraphInstantiateWithFlags" / "hipGraphInstantiateWithFlags" (executable: *mut GraphExec, graph: Graph, flags: c_ulonglong);
+    graph_launch: "cuGraphLaunch" / "hipGraphLaunch" (executable: GraphExec, stream: Stream);
+    graph_destroy: "cuGraphDestroy" / "hipGraphDestroy" (graph: Graph);
+    graph_exec_destroy: "cuGraphExecDestroy" / "hipGraphExecDestroy" (executable: GraphExec);
+}

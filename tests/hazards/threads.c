@@ -1,0 +1,48 @@
+/* Eight threads, each with communicators and groups of its own. */
+#include "hazard.h"
+
+enum { THREADS = 8, ROUNDS = 20 };
+
+struct worker {
+  int number;
+  uint64_t bits;
+  char index[48];
+};
+
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  struct clique first, second;
+  int device = worker->number % 4 * 2;
+  clique_open_at(&first, 2, device);
+  for (int round = 0; round < ROUNDS; round++) {
+    clique_open_at(&second, 2, device);
+    clique_fill(&first, worker->number + round);
+    clique_fill(&second, worker->number * round);
+    CHECK(ncclGroupStart());
+    clique_enqueue(&first);
+    clique_enqueue(&second);
+    CHECK(ncclGroupEnd());
+    clique_wait(&first);
+    clique_wait(&second);
+    worker->bits = worker->bits * 31 + clique_bits(&first) + clique_bits(&second);
+    clique_close(&second);
+  }
+  snprintf(worker->index, sizeof worker->index, "%s", index_text(first.comm[0], worker->index));
+  clique_close(&first);
+  return NULL;
+}
+
+int main(void) {
+  struct worker workers[THREADS] = {0};
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    workers[i].number = i;
+    pthread_create(&threads[i], NULL, work, &workers[i]);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(threads[i], NULL);
+    print_bits("thread", workers[i].bits);
+    fprintf(stderr, "thread index %s\n", workers[i].index);
+  }
+  return 0;
+}
