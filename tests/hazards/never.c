@@ -12,7 +12,7 @@ static int entries(const char *path) {
   if (!dir) return -1;
   while (readdir(dir)) count++;
   closedir(dir);
-  return count;
+  return count - 2; /* without . and .. */
 }
 
 static int print_library(struct dl_phdr_info *info, size_t size, void *unused) {

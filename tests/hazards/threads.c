@@ -6,7 +6,8 @@ enum { THREADS = 8, ROUNDS = 20 };
 struct worker {
   int number;
   uint64_t bits;
-  char index[48];
+  char index_room[48];
+  const char *index;
 };
 
 static void *work(void *argument) {
@@ -27,7 +28,7 @@ static void *work(void *argument) {
     worker->bits = worker->bits * 31 + clique_bits(&first) + clique_bits(&second);
     clique_close(&second);
   }
-  snprintf(worker->index, sizeof worker->index, "%s", index_text(first.comm[0], worker->index));
+  worker->index = index_text(first.comm[0], worker->index_room);
   clique_close(&first);
   return NULL;
 }

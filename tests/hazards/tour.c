@@ -5,9 +5,18 @@
 
 static struct clique c;
 
+/* New input and a cleared output, so that each call shows what it did itself. */
+static void prepare_buffers(void) {
+  static const float zeros[COUNT];
+  static int step;
+  clique_fill(&c, ++step);
+  CHECK(cudaMemcpy(c.out[0], zeros, sizeof zeros, cudaMemcpyHostToDevice));
+}
+
 static void outcome(const char *name, ncclResult_t result) {
   clique_wait(&c);
   printf("%s %d %016llx\n", name, result, (unsigned long long)clique_bits(&c));
+  prepare_buffers();
 }
 
 /* Calls a function that the vendor may lack, through a type of our own. */
@@ -126,7 +135,7 @@ static void own_operator(void) {
 
 int main(void) {
   clique_open(&c, 1);
-  clique_fill(&c, 1);
+  prepare_buffers();
   outcome("with result bits", ncclAllReduce(IN, OUT, DATA, ncclSum, COMM, STREAM));
   create_and_end();
   reduce_and_move();

@@ -61,6 +61,7 @@ pub(crate) fn find(artifact: Artifact) -> Result<PathBuf, MissingArtifact> {
 fn folders() -> Vec<PathBuf> {
     let home = std::env::var_os("AIRAMP_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(PathBuf::from));
-    let installed = beside.as_ref().and_then(|folder| folder.parent()).map(|prefix| prefix.join("lib/airamp"));
+    let installed =
+        beside.as_ref().and_then(|folder| folder.parent()).map(|prefix| prefix.join("lib/airamp"));
     home.into_iter().chain(beside).chain(installed).collect()
 }

@@ -78,7 +78,11 @@ mod tests {
                 assert!(PAGE.contains(&format!("`--{option}")), "--{option} is not in docs/airamp.md");
             }
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-                assert!(PAGE.contains(&format!("airamp {}", sub.get_name())), "{} is missing", sub.get_name());
+                assert!(
+                    PAGE.contains(&format!("airamp {}", sub.get_name())),
+                    "{} is missing",
+                    sub.get_name()
+                );
                 check(sub);
             }
         }

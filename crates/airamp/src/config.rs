@@ -37,7 +37,8 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
 }
 
 fn as_json(loaded: &Loaded) -> Value {
-    let settings: Vec<Value> = loaded.effective().map(|effective| setting_as_json(loaded, &effective)).collect();
+    let settings: Vec<Value> =
+        loaded.effective().map(|effective| setting_as_json(loaded, &effective)).collect();
     json!({
         "file": { "path": loaded.file.to_string_lossy(), "read": loaded.file_read },
         "settings": settings,
@@ -69,10 +70,17 @@ fn as_table(loaded: &Loaded) -> String {
     let header = ["SETTING", "VALUE", "SOURCE", "IN THE ENVIRONMENT"].map(str::to_owned);
     let rows = loaded.effective().map(|effective| {
         let source = loaded.describe(effective.source);
-        [effective.setting.key.to_owned(), effective.value.to_string(), source, effective.setting.env.to_owned()]
+        [
+            effective.setting.key.to_owned(),
+            effective.value.to_string(),
+            source,
+            effective.setting.env.to_owned(),
+        ]
     });
     let rows: Vec<[String; 4]> = std::iter::once(header).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let [a, b, c] = [width(0), width(1), width(2)];
-    rows.iter().map(|[key, value, source, env]| format!("{key:a$}  {value:b$}  {source:c$}  {env}\n")).collect()
+    rows.iter()
+        .map(|[key, value, source, env]| format!("{key:a$}  {value:b$}  {source:c$}  {env}\n"))
+        .collect()
 }

@@ -75,7 +75,7 @@ pub(crate) fn folder(vendor: Vendor) -> Result<PathBuf, EmulatorError> {
         }
     };
     let home = links[0].target.parent().unwrap_or(Path::new("/")).to_path_buf();
-    let beside = home.join("emulator").join(vendor.subfolder());
+    let beside = vendor.below(home.join("emulator"));
     match make(&beside, &links) {
         Ok(()) => Ok(beside),
         Err(_) => folder_of_this_user(&home, vendor, &links),
@@ -83,10 +83,10 @@ pub(crate) fn folder(vendor: Vendor) -> Result<PathBuf, EmulatorError> {
 }
 
 impl Vendor {
-    fn subfolder(self) -> &'static str {
+    fn below(self, folder: PathBuf) -> PathBuf {
         match self {
-            Self::Both => "",
-            Self::HipOnly => "hip",
+            Self::Both => folder,
+            Self::HipOnly => folder.join("hip"),
         }
     }
 }
@@ -140,7 +140,7 @@ fn folder_of_this_user(home: &Path, vendor: Vendor, links: &[Link]) -> Result<Pa
     if !found.is_dir() || found.uid() != user || found.mode() & 0o022 != 0 {
         return Err(EmulatorError::NotOurs { path: ours });
     }
-    let folder = ours.join(format!("emulator-{:016x}", hasher.finish())).join(vendor.subfolder());
+    let folder = vendor.below(ours.join(format!("emulator-{:016x}", hasher.finish())));
     make(&folder, links).map_err(failed(&folder))?;
     Ok(folder)
 }

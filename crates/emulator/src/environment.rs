@@ -42,34 +42,14 @@ pub struct Setting {
     pub meaning: &'static str,
 }
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    meaning: &'static str,
-) -> Setting {
-    Setting {
-        name,
-        kind,
-        default,
-        meaning,
-    }
+const fn row(name: &'static str, kind: Kind, default: &'static str, meaning: &'static str) -> Setting {
+    Setting { name, kind, default, meaning }
 }
 
 /// Every variable that the emulator reads.
 pub const TABLE: &[Setting] = &[
-    row(
-        "AIRAMP_EMU_DEVICES",
-        Kind::Number(0, 64),
-        "8",
-        "How many devices there are.",
-    ),
-    row(
-        "AIRAMP_EMU_NO_DEVICE",
-        Kind::Switch,
-        "0",
-        "Fault: initialisation answers that there is no device.",
-    ),
+    row("AIRAMP_EMU_DEVICES", Kind::Number(0, 64), "8", "How many devices there are."),
+    row("AIRAMP_EMU_NO_DEVICE", Kind::Switch, "0", "Fault: initialisation answers that there is no device."),
     row(
         "AIRAMP_EMU_MEMORY_BYTES",
         Kind::Number(1, u64::MAX),
@@ -181,11 +161,7 @@ pub fn number(name: &str) -> u64 {
 
 /// The value of a decimal fraction.
 pub fn decimal(name: &str) -> f64 {
-    read(setting(name), |text| {
-        text.parse()
-            .ok()
-            .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-    })
+    read(setting(name), |text| text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0))
 }
 
 /// Whether a switch is on.
@@ -216,8 +192,7 @@ fn read<T>(setting: &Setting, parse: impl Fn(&str) -> Option<T>) -> T {
             None => warn_once(setting, &given),
         }
     }
-    parse(setting.default)
-        .unwrap_or_else(|| panic!("the default of {} does not fit its kind", setting.name))
+    parse(setting.default).unwrap_or_else(|| panic!("the default of {} does not fit its kind", setting.name))
 }
 
 /// The variable as it was when the emulator first read it: a program that changes its
@@ -241,9 +216,7 @@ fn warn_once(setting: &Setting, given: &str) {
     if !warned.contains(&row.name) {
         warned.push(row.name);
         let (name, kind, default) = (row.name, row.kind.describe(), row.default);
-        eprintln!(
-            "airamp emulator: {name}={given:?} is not a {kind}; it is taken as {default:?}"
-        );
+        eprintln!("airamp emulator: {name}={given:?} is not a {kind}; it is taken as {default:?}");
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, Derivation, Ending, GroupCall, Kind};
 use crate::communicators::{self, Facts, Known, Origin};
-use crate::thread::{self, Expected};
+use crate::thread::{self, Expected, Thread};
 use crate::{fork, log, startup, vendors};
 use airamp_vendor_abi::nccl::{Comm, Config, NcclResult};
 use std::ffi::c_int;
@@ -28,15 +28,20 @@ pub(crate) fn dispatch(
     call: Call,
     forward: impl FnOnce() -> NcclResult,
 ) -> NcclResult {
-    if startup::is_inert() || thread::is_inside_vendor() {
+    if startup::is_inert() {
         return forward();
     }
-    let ticket = ours(function, Moment::Before, || before(function, &call));
-    let result = thread::inside_vendor(forward);
-    if let Some(ticket) = ticket {
-        ours(function, Moment::After, || after(vendor, &call, ticket, result));
-    }
-    result
+    thread::with(|thread| {
+        if thread.is_inside_vendor() {
+            return forward();
+        }
+        let ticket = ours(function, Moment::Before, || before(function, &call));
+        let result = thread.inside_vendor(forward);
+        if let Some(ticket) = ticket {
+            ours(function, Moment::After, || after(thread, vendor, &call, ticket, result));
+        }
+        result
+    })
 }
 
 #[inline]
@@ -86,26 +91,26 @@ fn begin_end(how: Ending, comm: Comm) -> Ticket {
 }
 
 #[inline]
-fn after(vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) {
+fn after(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) {
     match (*call, ticket) {
-        (Call::Collective { .. }, Ticket::Reserved(known)) => settle_call(vendor, known, result),
+        (Call::Collective { .. }, Ticket::Reserved(known)) => settle_call(thread, vendor, known, result),
         (Call::Collective { kind, comm, count }, Ticket::Stranger) if result.is_accepted() => {
-            adopt(vendor, kind, comm, count);
+            adopt(thread, vendor, kind, comm, count);
         }
-        (Call::Group(call), _) => after_group(vendor, call, result),
+        (Call::Group(call), _) => after_group(thread, vendor, call, result),
         (Call::End { how, .. }, Ticket::Ending(known)) => after_end(how, known, result),
         (Call::Create { at, nranks, rank, config }, _) if result.is_accepted() => {
             let blocking = is_blocking(config);
-            created(at, Facts { origin: Origin::Created, vendor, rank, nranks, blocking });
+            created(thread, at, Facts { origin: Origin::Created, vendor, rank, nranks, blocking });
         }
-        (Call::CreateAll { at, count }, _) if result.is_accepted() => created_all(vendor, at, count),
+        (Call::CreateAll { at, count }, _) if result.is_accepted() => created_all(thread, vendor, at, count),
         (Call::Derive { how, at, config, .. }, ticket) => {
             if let Ticket::Ending(parent) = ticket {
                 parent.cancel_end();
             }
             if result.is_accepted() {
                 let (origin, blocking) = (origin_of(how), is_blocking(config));
-                created(at, Facts { origin, vendor, rank: -1, nranks: -1, blocking });
+                created(thread, at, Facts { origin, vendor, rank: -1, nranks: -1, blocking });
             }
         }
         _ => {}
@@ -114,35 +119,35 @@ fn after(vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) {
 
 /// Outside a group a call has its effect when it returns; inside, when the group ends.
 #[inline]
-fn settle_call(vendor: u8, known: Known, result: NcclResult) {
+fn settle_call(thread: &Thread, vendor: u8, known: Known, result: NcclResult) {
     let index = &known.entry.index;
     if !result.is_accepted() {
         index.roll_back(known.generation, 1);
-    } else if thread::group_depth(vendor) == 0 {
+    } else if thread.group_depth(vendor) == 0 {
         index.commit(known.generation, 1);
-    } else if !thread::wait_for_group_end(known) {
+    } else if !thread.wait_for_group_end(known) {
         log::warn(format_args!("a group with too many communicators: one is no longer tracked"));
         known.forget();
     }
 }
 
-fn after_group(vendor: u8, call: GroupCall, result: NcclResult) {
-    let depth = thread::group_depth(vendor);
+fn after_group(thread: &Thread, vendor: u8, call: GroupCall, result: NcclResult) {
+    let depth = thread.group_depth(vendor);
     match call {
-        GroupCall::Start if result.is_accepted() => thread::set_group_depth(vendor, depth + 1),
+        GroupCall::Start if result.is_accepted() => thread.set_group_depth(vendor, depth + 1),
         GroupCall::Start => {}
-        GroupCall::End | GroupCall::SimulateEnd if depth > 1 => thread::set_group_depth(vendor, depth - 1),
+        GroupCall::End | GroupCall::SimulateEnd if depth > 1 => thread.set_group_depth(vendor, depth - 1),
         GroupCall::End | GroupCall::SimulateEnd if depth == 1 => {
-            thread::set_group_depth(vendor, 0);
-            settle_group(vendor, call == GroupCall::End && result.is_accepted());
+            thread.set_group_depth(vendor, 0);
+            settle_group(thread, vendor, call == GroupCall::End && result.is_accepted());
         }
         GroupCall::End | GroupCall::SimulateEnd => {}
     }
 }
 
 /// The outermost end of a group: all of it took effect, or none.
-fn settle_group(vendor: u8, took_effect: bool) {
-    thread::settle_group(
+fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) {
+    thread.settle_group(
         vendor,
         |waiting| {
             let known = waiting.known();
@@ -154,30 +159,30 @@ fn settle_group(vendor: u8, took_effect: bool) {
         },
         |expected| {
             if took_effect {
-                enter(expected.at, expected.facts);
+                enter(thread, expected.at, expected.facts);
             }
         },
     );
 }
 
-fn created(at: *mut Comm, facts: Facts) {
-    if thread::group_depth(facts.vendor) == 0 {
-        enter(at, facts);
+fn created(thread: &Thread, at: *mut Comm, facts: Facts) {
+    if thread.group_depth(facts.vendor) == 0 {
+        enter(thread, at, facts);
     } else {
         // One that finds no room here is adopted at its first call.
-        thread::expect_communicator(Expected { at, facts });
+        thread.expect_communicator(Expected { at, facts });
     }
 }
 
-fn created_all(vendor: u8, at: *mut Comm, count: c_int) {
+fn created_all(thread: &Thread, vendor: u8, at: *mut Comm, count: c_int) {
     for rank in 0..count {
         let facts = Facts { origin: Origin::CreatedAll, vendor, rank, nranks: count, blocking: true };
-        enter(at.wrapping_add(rank as usize), facts);
+        enter(thread, at.wrapping_add(rank as usize), facts);
     }
 }
 
 /// Enters the communicator that the vendor has written, if it has.
-fn enter(at: *mut Comm, facts: Facts) {
+fn enter(thread: &Thread, at: *mut Comm, facts: Facts) {
     // SAFETY: the vendor accepted `at` as the place for the handle, and the application keeps it
     // until the creation has ended. A non-blocking creation may write it from another thread.
     let comm = unsafe { std::ptr::read_volatile(at) };
@@ -190,7 +195,7 @@ fn enter(at: *mut Comm, facts: Facts) {
         return;
     };
     if facts.rank < 0 && facts.blocking {
-        learn_place(known, comm, facts.vendor);
+        learn_place(thread, known, comm, facts.vendor);
     }
     log::info(format_args!(
         "communicator {comm:p}: rank {} of {} ({:?})",
@@ -201,7 +206,7 @@ fn enter(at: *mut Comm, facts: Facts) {
 }
 
 /// Asks the vendor for the rank in a derived communicator, pinned against its end.
-fn learn_place(known: Known, comm: Comm, vendor: u8) {
+fn learn_place(thread: &Thread, known: Known, comm: Comm, vendor: u8) {
     let (Some(_pin), Some(vendor)) = (known.pin(), vendors::at(usize::from(vendor))) else {
         return;
     };
@@ -209,7 +214,7 @@ fn learn_place(known: Known, comm: Comm, vendor: u8) {
         return;
     };
     let (mut rank, mut nranks) = (-1, -1);
-    let answered = thread::inside_vendor(|| {
+    let answered = thread.inside_vendor(|| {
         // SAFETY: the pin keeps the communicator; each query writes one int.
         unsafe { count(comm, &mut nranks).is_accepted() && user_rank(comm, &mut rank).is_accepted() }
     });
@@ -220,7 +225,7 @@ fn learn_place(known: Known, comm: Comm, vendor: u8) {
 
 /// A communicator that works though we did not see it made: a non-blocking creation, say.
 #[cold]
-fn adopt(vendor: u8, kind: Kind, comm: Comm, count: usize) {
+fn adopt(thread: &Thread, vendor: u8, kind: Kind, comm: Comm, count: usize) {
     if fork::is_bystander() {
         return;
     }
@@ -230,7 +235,7 @@ fn adopt(vendor: u8, kind: Kind, comm: Comm, count: usize) {
     };
     log::info(format_args!("communicator {comm:p}: adopted at its first call"));
     if counts(kind, count) && known.entry.index.reserve(known.generation).is_some() {
-        settle_call(vendor, known, NcclResult::SUCCESS);
+        settle_call(thread, vendor, known, NcclResult::SUCCESS);
     }
 }
 

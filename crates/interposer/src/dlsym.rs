@@ -103,16 +103,16 @@ unsafe extern "C" fn is_absent(handle: *mut c_void, name: *const c_char) -> bool
     };
     let absent = boundary::ours("dlsym", Moment::Before, absent).unwrap_or(false);
     if absent {
-        // SAFETY: as above. Asked of an object without it, so that dlerror tells.
-        unsafe { look_up_in_libc(name) };
+        // SAFETY: as above.
+        look_up_in_libc(unsafe { CStr::from_ptr(name) });
     }
     absent
 }
 
-unsafe fn look_up_in_libc(name: *const c_char) {
+/// Asks an object that does not have it, so that `dlerror` tells.
+fn look_up_in_libc(name: &CStr) {
     if let Ok(libc) = dl::open("libc.so.6", libc::RTLD_LAZY | libc::RTLD_NOLOAD) {
-        // SAFETY: the caller's name is NUL-terminated.
-        dl::look_up(libc, unsafe { CStr::from_ptr(name) });
+        dl::look_up(libc, name);
     }
 }
 
@@ -121,7 +121,7 @@ unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut
     // SAFETY: dlsym's caller passes a live handle and a NUL-terminated name.
     let (handle, name) = unsafe { (Handle::from_raw(handle), CStr::from_ptr(name)) };
     let real = dl::look_up(handle, name);
-    if real.is_null() || thread::is_inside_vendor() {
+    if real.is_null() || thread::with(thread::Thread::is_inside_vendor) {
         return real.cast_mut();
     }
     let answer = boundary::ours("dlsym", Moment::Before, || wrapper_for(handle, name, real));
@@ -135,10 +135,21 @@ fn wrapper_for(handle: Handle, name: &CStr, real: *const c_void) -> Option<*cons
     }
     let owner = dl::base_of(real)?;
     if Some(owner) == dl::own_base() {
-        // We were named as the NCCL library: find the vendor, hide what it lacks, ask again.
-        vendors::at(0);
-        return Some(dl::look_up(handle, name).cast());
+        return Some(own_export(handle, name).cast());
     }
     exports::wrapper_of(name, 0)?;
     exports::wrapper_of(name, vendors::place_of(handle, owner)?)
+}
+
+/// A handle that leads to our own export: it shows what the vendor has. A vendor is opened for
+/// who named us as the NCCL library, not for who merely searched the whole program.
+fn own_export(handle: Handle, name: &CStr) -> *const c_void {
+    let named_us = dl::own_handle().is_some_and(|own| own == handle);
+    let vendor = if named_us { vendors::at(0) } else { vendors::mapped_default() };
+    if vendor.is_none() && !named_us {
+        look_up_in_libc(name);
+        return std::ptr::null();
+    }
+    // What the vendor lacks is hidden by now.
+    dl::look_up(handle, name)
 }

@@ -14,7 +14,7 @@ pub(crate) fn watch() {
 unsafe extern "C" fn in_child() {
     BYSTANDER.store(true, Ordering::Relaxed);
     communicators::clear();
-    thread::clear();
+    thread::with(thread::Thread::clear);
 }
 
 /// Whether this process is a child that has made no communicator yet.

@@ -40,13 +40,11 @@ pub(crate) struct Expected {
     pub(crate) facts: Facts,
 }
 
-struct Thread {
+pub(crate) struct Thread {
     inside_vendor: Cell<bool>,
     depth: [Cell<u32>; VENDORS],
-    waiting: [Cell<Option<Waiting>>; GROUP_CAPACITY],
-    expected: [Cell<Option<Expected>>; GROUP_CAPACITY],
-    /// Whether any of `waiting` or `expected` is in use.
-    pending: Cell<bool>,
+    waiting: List<Waiting>,
+    expected: List<Expected>,
 }
 
 thread_local! {
@@ -54,102 +52,131 @@ thread_local! {
         Thread {
             inside_vendor: Cell::new(false),
             depth: [const { Cell::new(0) }; VENDORS],
-            waiting: [const { Cell::new(None) }; GROUP_CAPACITY],
-            expected: [const { Cell::new(None) }; GROUP_CAPACITY],
-            pending: Cell::new(false),
+            waiting: List::new(),
+            expected: List::new(),
         }
     };
 }
 
-/// Whether this thread is inside a vendor call that came through us: a vendor may call its own exports.
+/// Runs `part` on the calling thread's state.
 #[inline]
-pub(crate) fn is_inside_vendor() -> bool {
-    THREAD.with(|thread| thread.inside_vendor.get())
+pub(crate) fn with<R>(part: impl FnOnce(&Thread) -> R) -> R {
+    THREAD.with(part)
 }
 
-/// Runs a vendor call, marked as such.
-#[inline]
-pub(crate) fn inside_vendor<R>(call: impl FnOnce() -> R) -> R {
-    THREAD.with(|thread| thread.inside_vendor.set(true));
-    let result = call();
-    THREAD.with(|thread| thread.inside_vendor.set(false));
-    result
-}
-
-pub(crate) fn group_depth(vendor: u8) -> u32 {
-    THREAD.with(|thread| thread.depth[usize::from(vendor)].get())
-}
-
-pub(crate) fn set_group_depth(vendor: u8, depth: u32) {
-    THREAD.with(|thread| thread.depth[usize::from(vendor)].set(depth));
-}
-
-/// Keeps a reserved call until the outermost end of the group. False: there is no room.
-pub(crate) fn wait_for_group_end(known: Known) -> bool {
-    THREAD.with(|thread| {
-        thread.pending.set(true);
-        for place in &thread.waiting {
-            match place.get() {
-                None => {
-                    place.set(Some(Waiting { entry: known.entry, generation: known.generation, calls: 1 }));
-                    return true;
-                }
-                Some(waiting) if waiting.is_of(known) => {
-                    place.set(Some(Waiting { calls: waiting.calls + 1, ..waiting }));
-                    return true;
-                }
-                Some(_) => {}
-            }
-        }
-        false
-    })
-}
-
-/// Keeps the place where a communicator will be written. False: there is no room.
-pub(crate) fn expect_communicator(expected: Expected) -> bool {
-    THREAD.with(|thread| {
-        thread.pending.set(true);
-        let free = thread.expected.iter().find(|place| place.get().is_none());
-        free.inspect(|place| place.set(Some(expected))).is_some()
-    })
-}
-
-/// Hands over and forgets what waited for the end of that vendor's group.
-pub(crate) fn settle_group(vendor: u8, mut waiting: impl FnMut(Waiting), mut expected: impl FnMut(Expected)) {
-    THREAD.with(|thread| {
-        if !thread.pending.replace(false) {
-            return;
-        }
-        for place in &thread.waiting {
-            match place.take() {
-                Some(call) if call.entry.vendor() == vendor => waiting(call),
-                other => keep(thread, place, other),
-            }
-        }
-        for place in &thread.expected {
-            match place.take() {
-                Some(creation) if creation.facts.vendor == vendor => expected(creation),
-                other => keep(thread, place, other),
-            }
-        }
-    });
-}
-
-/// Puts back what belongs to another vendor's group, open on the same thread.
-fn keep<T: Copy>(thread: &Thread, place: &Cell<Option<T>>, value: Option<T>) {
-    if value.is_some() {
-        thread.pending.set(true);
+impl Thread {
+    /// Whether the thread is inside a vendor call that came through us: a vendor may call its own exports.
+    #[inline]
+    pub(crate) fn is_inside_vendor(&self) -> bool {
+        self.inside_vendor.get()
     }
-    place.set(value);
+
+    /// Runs a vendor call, marked as such.
+    #[inline]
+    pub(crate) fn inside_vendor<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.inside_vendor.set(true);
+        let result = call();
+        self.inside_vendor.set(false);
+        result
+    }
+
+    pub(crate) fn group_depth(&self, vendor: u8) -> u32 {
+        self.depth[usize::from(vendor)].get()
+    }
+
+    pub(crate) fn set_group_depth(&self, vendor: u8, depth: u32) {
+        self.depth[usize::from(vendor)].set(depth);
+    }
+
+    /// Keeps a reserved call until the outermost end of the group. False: there is no room.
+    pub(crate) fn wait_for_group_end(&self, known: Known) -> bool {
+        for place in self.waiting.used() {
+            if let Some(waiting) = place.get().filter(|waiting| waiting.is_of(known)) {
+                place.set(Some(Waiting { calls: waiting.calls + 1, ..waiting }));
+                return true;
+            }
+        }
+        self.waiting.push(Waiting { entry: known.entry, generation: known.generation, calls: 1 })
+    }
+
+    /// Keeps the place where a communicator will be written. False: there is no room.
+    pub(crate) fn expect_communicator(&self, expected: Expected) -> bool {
+        self.expected.push(expected)
+    }
+
+    /// Hands over and forgets what waited for the end of that vendor's group.
+    pub(crate) fn settle_group(
+        &self,
+        vendor: u8,
+        mut waiting: impl FnMut(Waiting),
+        mut expected: impl FnMut(Expected),
+    ) {
+        self.waiting.take(|call| call.entry.vendor() == vendor, &mut waiting);
+        self.expected.take(|creation| creation.facts.vendor == vendor, &mut expected);
+    }
+
+    /// A forked child's thread is in no group and in no vendor call. Only stores.
+    pub(crate) fn clear(&self) {
+        self.inside_vendor.set(false);
+        self.depth.iter().for_each(|depth| depth.set(0));
+        self.waiting.length.set(0);
+        self.expected.length.set(0);
+    }
 }
 
-/// A forked child's thread is in no group and in no vendor call. Only stores.
-pub(crate) fn clear() {
-    THREAD.with(|thread| {
-        thread.inside_vendor.set(false);
-        thread.pending.set(false);
-        thread.depth.iter().for_each(|depth| depth.set(0));
-        thread.waiting.iter().for_each(|place| place.set(None));
-        thread.expected.iter().for_each(|place| place.set(None));
-    });
+/// A list of bounded length in place.
+struct List<T> {
+    length: Cell<usize>,
+    places: [Cell<Option<T>>; GROUP_CAPACITY],
+}
+
+impl<T: Copy> List<T> {
+    const fn new() -> Self {
+        Self { length: Cell::new(0), places: [const { Cell::new(None) }; GROUP_CAPACITY] }
+    }
+
+    fn used(&self) -> &[Cell<Option<T>>] {
+        &self.places[..self.length.get().min(GROUP_CAPACITY)]
+    }
+
+    fn push(&self, value: T) -> bool {
+        let length = self.length.get();
+        let Some(place) = self.places.get(length) else {
+            return false;
+        };
+        place.set(Some(value));
+        self.length.set(length + 1);
+        true
+    }
+
+    /// Removes what `belongs` and hands it over; what belongs to another vendor's group, open on
+    /// the same thread, stays.
+    fn take(&self, belongs: impl Fn(&T) -> bool, hand_over: &mut impl FnMut(T)) {
+        let taken = self.used();
+        self.length.set(0);
+        for value in taken.iter().filter_map(Cell::get) {
+            if belongs(&value) {
+                hand_over(value);
+            } else {
+                self.push(value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_what_belongs_to_others_and_refuses_what_has_no_room() {
+        let list = List::new();
+        (0..GROUP_CAPACITY).for_each(|number| assert!(list.push(number)));
+        assert!(!list.push(99));
+        let mut even = Vec::new();
+        list.take(|number| number % 2 == 0, &mut |number| even.push(number));
+        assert_eq!(even.len(), GROUP_CAPACITY / 2);
+        assert!(list.used().iter().all(|place| place.get().unwrap() % 2 == 1));
+        assert!(list.push(99));
+    }
 }

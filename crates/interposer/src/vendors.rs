@@ -5,7 +5,7 @@
 use crate::thread::VENDORS;
 use crate::{exports, forward, log, startup};
 use airamp_vendor::Functions;
-use airamp_vendor::dl::Handle;
+use airamp_vendor::dl::{self, Handle};
 use airamp_vendor::resolve::{Found, Reach, Step, resolve};
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::ffi::{CStr, c_int, c_void};
@@ -25,8 +25,10 @@ static COMPLAINED: AtomicBool = AtomicBool::new(false);
 
 impl Vendor {
     fn open(found: Found) -> Self {
-        // SAFETY: `found` shows the hallmarks of NCCL, its names follow nccl.h, and neither the
-        // linker nor we unload it while a handle or the process's own scope holds it.
+        // A reference of our own: the application may close its handle.
+        let _ = dl::open(&found.path, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        // SAFETY: `found` shows the hallmarks of NCCL, its names follow nccl.h, and the reference
+        // above, never given back, keeps it loaded.
         let functions = unsafe { Functions::load(|name| found.function(name)) };
         Self {
             comm_count: query(&found, c"ncclCommCount"),

@@ -77,7 +77,7 @@ impl Session {
         gpu.set_device(world.local_rank as i32 % devices)?;
         let nccl = Nccl::open(kind)?;
         let version = nccl.version()?;
-        let comm = communicator_over(&mut world, &nccl, Making::InitRank)?;
+        let comm = communicator_over(&mut world, &nccl, Making::Plain)?;
         let room = scratch + 4 * GUARD;
         let (send, recv) = (gpu.alloc(room)?, gpu.alloc(room)?);
         let stream = gpu.stream(true)?;
@@ -231,11 +231,7 @@ impl Placement {
     }
 }
 
-fn communicator_over(
-    world: &mut World,
-    nccl: &Rc<Nccl>,
-    making: Making,
-) -> Result<Communicator, RankError> {
+fn communicator_over(world: &mut World, nccl: &Rc<Nccl>, making: Making) -> Result<Communicator, RankError> {
     let mut id = UniqueId { internal: [0; 128] };
     if world.rank == 0 {
         id = nccl.unique_id()?;

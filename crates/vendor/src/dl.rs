@@ -87,6 +87,15 @@ pub fn own_base() -> Option<usize> {
     base_of(own_base as fn() -> Option<usize> as *const c_void)
 }
 
+/// The handle of the object that this code is linked into, if it is a library.
+pub fn own_handle() -> Option<Handle> {
+    let owner = owner_of(own_base as fn() -> Option<usize> as *const c_void)?;
+    let handle = open(&owner.path, libc::RTLD_LAZY | libc::RTLD_NOLOAD).ok()?;
+    // The reference that the look-up took: an object that runs this code stays without it.
+    close(handle);
+    Some(handle)
+}
+
 /// `dlopen`; a null handle becomes the linker's own words.
 pub fn open(path: &str, flags: c_int) -> Result<Handle, String> {
     let Ok(name) = CString::new(path) else {

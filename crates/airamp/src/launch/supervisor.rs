@@ -74,9 +74,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn time_to_wait(&self) -> Duration {
-        self.kill_at.map_or(LOOK_EVERY, |when| {
-            when.saturating_duration_since(Instant::now()).min(LOOK_EVERY)
-        })
+        self.kill_at.map_or(LOOK_EVERY, |when| when.saturating_duration_since(Instant::now()).min(LOOK_EVERY))
     }
 
     fn pass_on(&mut self, signal: i32) {

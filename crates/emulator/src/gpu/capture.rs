@@ -227,10 +227,7 @@ pub(super) fn record(stream: &Stream, event: &Event) -> Answer<bool> {
         return Ok(false);
     };
     captures.require_valid(member.session)?;
-    *lock(&event.mark) = Mark::Captured {
-        session: member.session,
-        nodes: member.next_after.clone(),
-    };
+    *lock(&event.mark) = Mark::Captured { session: member.session, nodes: member.next_after.clone() };
     Ok(true)
 }
 
@@ -259,9 +256,7 @@ pub(super) fn wait(stream: &Stream, event: &Event) -> Answer<bool> {
         }
         Some(member) => {
             let both = [session, member.session];
-            return captures
-                .refuse_all(&both, CudaError::STREAM_CAPTURE_MERGE)
-                .map(|()| true);
+            return captures.refuse_all(&both, CudaError::STREAM_CAPTURE_MERGE).map(|()| true);
         }
     }
     Ok(true)

@@ -44,10 +44,7 @@ struct Numbers {
     free: Vec<usize>,
 }
 
-static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
-    last: Vec::new(),
-    free: Vec::new(),
-});
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { last: Vec::new(), free: Vec::new() });
 
 /// A place in every clock. Given back when dropped; its next owner goes on counting, so
 /// that the old operations stay known.

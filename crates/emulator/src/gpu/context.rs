@@ -148,11 +148,7 @@ fn primary(ordinal: i32) -> Answer<usize> {
     }
     let handle = handles::fresh();
     CREATED.insert_as(handle, Context { ordinal }.into());
-    all.push(Primary {
-        ordinal,
-        handle,
-        retained: 0,
-    });
+    all.push(Primary { ordinal, handle, retained: 0 });
     Ok(handle)
 }
 

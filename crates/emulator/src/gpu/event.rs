@@ -4,9 +4,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use airamp_vendor_abi::cuda::{
-    CudaError, EVENT_DISABLE_TIMING, EVENT_RECORD_EXTERNAL, EVENT_WAIT_EXTERNAL,
-};
+use airamp_vendor_abi::cuda::{CudaError, EVENT_DISABLE_TIMING, EVENT_RECORD_EXTERNAL, EVENT_WAIT_EXTERNAL};
 
 use super::clock::{self, Clock};
 use super::completion::{Completion, lock};
@@ -26,11 +24,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(completion: Arc<Completion>, clock: Clock) -> Arc<Self> {
-        Arc::new(Self {
-            completion,
-            clock,
-            passed: OnceLock::new(),
-        })
+        Arc::new(Self { completion, clock, passed: OnceLock::new() })
     }
 
     pub(super) fn stamp(&self) {
@@ -44,7 +38,10 @@ pub(super) enum Mark {
     Never,
     Recorded(Arc<Record>),
     /// Recorded in a capture: the nodes that a wait will depend on.
-    Captured { session: u64, nodes: Vec<usize> },
+    Captured {
+        session: u64,
+        nodes: Vec<usize>,
+    },
 }
 
 pub struct Event {
@@ -72,10 +69,7 @@ pub fn create(flags: u32) -> Answer<usize> {
     if flags & !FLAGS != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(EVENTS.insert(Event {
-        timed: flags & EVENT_DISABLE_TIMING == 0,
-        mark: Mutex::new(Mark::Never),
-    }))
+    Ok(EVENTS.insert(Event { timed: flags & EVENT_DISABLE_TIMING == 0, mark: Mutex::new(Mark::Never) }))
 }
 
 /// Destroys an event at once; what already waits for it still does.

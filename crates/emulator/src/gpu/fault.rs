@@ -16,10 +16,7 @@ pub struct Fault {
 
 impl Fault {
     pub fn new(code: CudaError, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        Self { code, message: message.into() }
     }
 
     /// An access that a GPU would answer with an illegal address.

@@ -28,9 +28,7 @@ pub(super) struct Handles<T> {
 
 impl<T> Handles<T> {
     pub(super) const fn new() -> Self {
-        Self {
-            entries: OnceLock::new(),
-        }
+        Self { entries: OnceLock::new() }
     }
 
     fn entries(&self) -> &RwLock<HashMap<usize, Arc<T>>> {

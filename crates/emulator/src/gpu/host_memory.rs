@@ -30,10 +30,7 @@ pub fn alloc(len: usize) -> Answer<u64> {
     if memory.is_null() {
         return Err(CudaError::OUT_OF_MEMORY);
     }
-    let pinned = Pinned {
-        len,
-        allocated: true,
-    };
+    let pinned = Pinned { len, allocated: true };
     lock(&PINNED).insert(memory as u64, pinned);
     Ok(memory as u64)
 }
@@ -62,10 +59,7 @@ pub fn register(ptr: u64, len: usize) -> Answer<()> {
         // `cudaErrorHostMemoryAlreadyRegistered`
         return Err(CudaError(712));
     }
-    let pinned = Pinned {
-        len,
-        allocated: false,
-    };
+    let pinned = Pinned { len, allocated: false };
     lock(&PINNED).insert(ptr, pinned);
     Ok(())
 }

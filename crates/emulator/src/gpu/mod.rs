@@ -5,17 +5,22 @@
 //! [`stream::submit`]. Nothing starts a thread or reserves memory before the first
 //! call, and a child of fork gets errors instead of a device.
 
+pub mod attributes;
 pub mod capture;
 mod clock;
 mod completion;
 pub mod context;
+pub mod copy;
 pub mod device;
+pub mod error_text;
 pub mod event;
 mod fault;
 pub mod graph;
 mod handles;
 pub mod host_memory;
+pub mod kernels;
 pub mod memory;
+pub mod module;
 mod order;
 pub mod process;
 mod queue;

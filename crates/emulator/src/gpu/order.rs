@@ -49,9 +49,7 @@ impl Lane {
         let completion = Completion::new();
         self.clock.join(&clock::host());
         let action = match work {
-            Work::Operation(kind, operation) => {
-                Action::Run(self.execution(device, kind, &operation))
-            }
+            Work::Operation(kind, operation) => Action::Run(self.execution(device, kind, &operation)),
             Work::Record(event) => {
                 let record = Record::new(Arc::clone(&completion), self.clock.clone());
                 event.renew(&record);
@@ -70,12 +68,7 @@ impl Lane {
         let last = Arc::clone(&completion);
         self.last = Some(Arc::clone(&completion));
         after.retain(|earlier| !earlier.is_done());
-        device.queues[self.queue].push(Item {
-            after,
-            action,
-            completion,
-            slot,
-        });
+        device.queues[self.queue].push(Item { after, action, completion, slot });
         last
     }
 

@@ -79,10 +79,7 @@ impl Queue {
             released: Condvar::new(),
             depth,
         });
-        Self {
-            shared,
-            started: Once::new(),
-        }
+        Self { shared, started: Once::new() }
     }
 
     /// Takes a place for one submission, and blocks while all are taken.

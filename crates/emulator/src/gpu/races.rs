@@ -28,10 +28,7 @@ pub(super) struct Accessor<'a> {
 
 /// Checks the touches of one operation against what came before and records them.
 pub(super) fn check(accessor: &Accessor<'_>, touches: &[Touch]) -> Option<Fault> {
-    let conflicts: Vec<Access> = touches
-        .iter()
-        .filter_map(|touch| find_conflict(accessor, touch))
-        .collect();
+    let conflicts: Vec<Access> = touches.iter().filter_map(|touch| find_conflict(accessor, touch)).collect();
     for touch in touches {
         record(accessor, touch);
     }

@@ -43,15 +43,8 @@ static EXECUTABLES: Handles<Executable> = Handles::new();
 
 pub fn instantiate(graph: usize) -> Answer<usize> {
     let plan = Arc::new(graph::body(graph)?);
-    let state = State {
-        lanes: lanes(&plan),
-        plan,
-        last: None,
-        clock: Clock::default(),
-    };
-    Ok(EXECUTABLES.insert(Executable {
-        state: Mutex::new(state),
-    }))
+    let state = State { lanes: lanes(&plan), plan, last: None, clock: Clock::default() };
+    Ok(EXECUTABLES.insert(Executable { state: Mutex::new(state) }))
 }
 
 /// Destroys an executable at once; a launch that is under way still ends.
@@ -80,9 +73,7 @@ fn compare(old: &Body, new: &Body) -> Option<Mismatch> {
     if pairs().any(|(a, b)| a.work.kind() != b.work.kind()) {
         return Some(Mismatch::NodeKind);
     }
-    pairs()
-        .any(|(a, b)| sorted(&a.after) != sorted(&b.after))
-        .then_some(Mismatch::Topology)
+    pairs().any(|(a, b)| sorted(&a.after) != sorted(&b.after)).then_some(Mismatch::Topology)
 }
 
 fn sorted(nodes: &[usize]) -> Vec<usize> {

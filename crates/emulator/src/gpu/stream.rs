@@ -194,15 +194,7 @@ fn legacy(device: &'static Device) -> Arc<Stream> {
     }
     let _one_at_a_time = lock(&MAKING);
     STREAMS.get(handle).unwrap_or_else(|_| {
-        let stream = Stream {
-            handle,
-            device,
-            blocking: true,
-            legacy: true,
-            queue: 0,
-            priority: 0,
-            flags: 0,
-        };
+        let stream = Stream { handle, device, blocking: true, legacy: true, queue: 0, priority: 0, flags: 0 };
         register(stream, "the default stream".to_owned())
     })
 }

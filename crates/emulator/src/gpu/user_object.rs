@@ -69,11 +69,7 @@ impl Held {
         if !take_over {
             retain(handle, count)?;
         }
-        Ok(Self {
-            object,
-            handle,
-            count,
-        })
+        Ok(Self { object, handle, count })
     }
 
     pub(super) fn is_of(&self, handle: usize) -> bool {

@@ -11,9 +11,12 @@ use crate::error::RankError;
 /// How a communicator over all ranks of a world is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Making {
-    InitRank,
-    InitRankConfig,
-    InitRankScalable,
+    /// `ncclCommInitRank`
+    Plain,
+    /// `ncclCommInitRankConfig`
+    Config,
+    /// `ncclCommInitRankScalable`
+    Scalable,
 }
 
 pub(crate) struct Communicator {
@@ -35,11 +38,11 @@ impl Communicator {
         let (nranks, own) = (size as i32, rank as i32);
         let mut config = Config::undefined(CONFIG_VERSION);
         match making {
-            Making::InitRank => invoke!(nccl, ncclCommInitRank(&raw mut raw, nranks, id, own)),
-            Making::InitRankConfig => {
+            Making::Plain => invoke!(nccl, ncclCommInitRank(&raw mut raw, nranks, id, own)),
+            Making::Config => {
                 invoke!(nccl, ncclCommInitRankConfig(&raw mut raw, nranks, id, own, &raw mut config))
             }
-            Making::InitRankScalable => invoke!(
+            Making::Scalable => invoke!(
                 nccl,
                 ncclCommInitRankScalable(&raw mut raw, nranks, own, 1, &raw mut id, &raw mut config)
             ),

@@ -5,6 +5,7 @@
 mod communicator;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::transmute;
 use std::rc::Rc;
 
 use airamp_vendor::Functions;
@@ -16,13 +17,16 @@ pub(crate) use communicator::{Communicator, Making};
 use crate::error::RankError;
 
 type QueryFn = unsafe extern "C" fn(Comm, *mut c_int) -> NcclResult;
+type VersionFn = unsafe extern "C" fn(*mut c_int) -> NcclResult;
+type ErrorStringFn = unsafe extern "C" fn(NcclResult) -> *const c_char;
+type LastErrorFn = unsafe extern "C" fn(Comm) -> *const c_char;
 
 /// An opened NCCL.
 pub(crate) struct Nccl {
     pub(crate) functions: Functions,
-    get_version: Option<unsafe extern "C" fn(*mut c_int) -> NcclResult>,
-    get_error_string: Option<unsafe extern "C" fn(NcclResult) -> *const c_char>,
-    get_last_error: Option<unsafe extern "C" fn(Comm) -> *const c_char>,
+    get_version: Option<VersionFn>,
+    get_error_string: Option<ErrorStringFn>,
+    get_last_error: Option<LastErrorFn>,
     comm_count: Option<QueryFn>,
     comm_user_rank: Option<QueryFn>,
     comm_device: Option<QueryFn>,
@@ -58,13 +62,17 @@ impl Nccl {
         unsafe {
             Ok(Rc::new(Self {
                 functions,
-                get_version: std::mem::transmute::<*const c_void, _>(look_up(c"ncclGetVersion")),
-                get_error_string: std::mem::transmute::<*const c_void, _>(look_up(c"ncclGetErrorString")),
-                get_last_error: std::mem::transmute::<*const c_void, _>(look_up(c"ncclGetLastError")),
-                comm_count: std::mem::transmute::<*const c_void, _>(look_up(c"ncclCommCount")),
-                comm_user_rank: std::mem::transmute::<*const c_void, _>(look_up(c"ncclCommUserRank")),
-                comm_device: std::mem::transmute::<*const c_void, _>(look_up(c"ncclCommCuDevice")),
-                comm_async_error: std::mem::transmute::<*const c_void, _>(look_up(c"ncclCommGetAsyncError")),
+                get_version: transmute::<*const c_void, Option<VersionFn>>(look_up(c"ncclGetVersion")),
+                get_error_string: transmute::<*const c_void, Option<ErrorStringFn>>(look_up(
+                    c"ncclGetErrorString",
+                )),
+                get_last_error: transmute::<*const c_void, Option<LastErrorFn>>(look_up(c"ncclGetLastError")),
+                comm_count: transmute::<*const c_void, Option<QueryFn>>(look_up(c"ncclCommCount")),
+                comm_user_rank: transmute::<*const c_void, Option<QueryFn>>(look_up(c"ncclCommUserRank")),
+                comm_device: transmute::<*const c_void, Option<QueryFn>>(look_up(c"ncclCommCuDevice")),
+                comm_async_error: transmute::<*const c_void, Option<QueryFn>>(look_up(
+                    c"ncclCommGetAsyncError",
+                )),
                 path: path_of(look_up(c"ncclGetVersion")),
             }))
         }

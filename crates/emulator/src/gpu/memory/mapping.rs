@@ -73,11 +73,7 @@ fn reserve_window() -> Option<Window> {
     let devices = process::init().ok()?.len() as u64;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let base = map(stride.checked_mul(devices)?, libc::PROT_NONE, flags, -1)?;
-    Some(Window {
-        base: base as u64,
-        stride,
-        devices,
-    })
+    Some(Window { base: base as u64, stride, devices })
 }
 
 fn writable_view(len: u64) -> Option<(*mut u8, libc::c_int)> {

@@ -68,10 +68,7 @@ impl AddressSpace {
         self.forget_freed(at, at + charged);
         self.cursor = at + charged + ALIGNMENT;
         self.used += charged;
-        let allocation = Allocation {
-            len: len as u64,
-            accesses: Vec::new(),
-        };
+        let allocation = Allocation { len: len as u64, accesses: Vec::new() };
         self.live.insert(at, allocation);
         Ok(at)
     }

@@ -1,0 +1,199 @@
+//! GPU, driver, architecture and NCCL, as `airamp-rank probe` sees them in a process of its own.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::child::run_within;
+use super::report::Check;
+use crate::artifacts::{self, Artifact};
+
+/// Drivers of machines with many GPUs take seconds to start.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Architectures for which compression will have kernels; NVIDIA's later ones take the portable form.
+const OLDEST_SM: u32 = 80;
+const AMD: [&str; 3] = ["gfx90a", "gfx942", "gfx950"];
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Probe {
+    gpu: Gpu,
+    nccl: Nccl,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Gpu {
+    kind: String,
+    library: Option<String>,
+    driver_version: Value,
+    devices: Vec<Device>,
+    error: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Device {
+    name: String,
+    arch: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Nccl {
+    path: Option<String>,
+    version: Value,
+    error: Option<String>,
+}
+
+pub(super) fn checks() -> Vec<Check> {
+    match probe() {
+        Ok(probe) => {
+            let mut checks = vec![driver(&probe.gpu)];
+            checks.extend(devices(&probe.gpu));
+            checks.push(nccl(&probe.nccl));
+            checks
+        }
+        Err(check) => vec![check],
+    }
+}
+
+fn probe() -> Result<Probe, Check> {
+    let program = artifacts::find(Artifact::RankProgram)
+        .map_err(|error| Check::warning("gpu", error.to_string(), "install or build it, then ask again"))?;
+    let problem = |found: String| {
+        Check::problem("gpu", format!("the probe {found}"), "check the driver (nvidia-smi, rocm-smi)")
+    };
+    let finished = run_within(LIMIT, Command::new(program).args(["probe", "--json"]))
+        .map_err(|error| problem(error.to_string()))?;
+    let object = finished.stdout.lines().find(|line| line.starts_with('{')).unwrap_or(&finished.stdout);
+    serde_json::from_str(object).map_err(|error| {
+        problem(format!("ended with {}, not with an answer ({error}): {}", finished.status, finished.stderr))
+    })
+}
+
+fn driver(gpu: &Gpu) -> Check {
+    let library = gpu.library.as_deref().unwrap_or("no library named");
+    let kind = match gpu.kind.as_str() {
+        "cuda" => "CUDA",
+        "hip" => "HIP",
+        _ => {
+            let why = gpu.error.as_deref().unwrap_or("no GPU runtime found");
+            let advice = "install the vendor's driver, or work without one: `airamp run --emulate`";
+            return Check::warning("driver", why, advice);
+        }
+    };
+    match &gpu.error {
+        Some(error) => {
+            let found = format!("{kind} ({library}) does not work: {error}");
+            Check::problem("driver", found, "check the driver and the device's permissions")
+        }
+        None => Check::ok("driver", format!("{kind} {} ({library})", version(&gpu.driver_version))),
+    }
+}
+
+fn devices(gpu: &Gpu) -> Vec<Check> {
+    let is_there = matches!(gpu.kind.as_str(), "cuda" | "hip") && gpu.error.is_none();
+    if is_there && gpu.devices.is_empty() {
+        let advice = "check CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES and the device's permissions";
+        return vec![Check::warning("gpu", "the driver shows no GPU", advice)];
+    }
+    gpu.devices.iter().enumerate().map(|(index, device)| one_device(index, device)).collect()
+}
+
+fn one_device(index: usize, device: &Device) -> Check {
+    let found = format!("{index}: {} ({})", device.name, device.arch);
+    if has_kernels(&device.arch) {
+        return Check::ok("gpu", found);
+    }
+    let advice = "calls pass through unchanged; compression will stay off on this architecture";
+    Check::warning("gpu", format!("{found} is not an architecture that we know"), advice)
+}
+
+fn has_kernels(arch: &str) -> bool {
+    let sm = arch.strip_prefix("sm_").map(|number| number.trim_end_matches(char::is_alphabetic));
+    match sm {
+        Some(number) => number.parse().is_ok_and(|number: u32| number >= OLDEST_SM),
+        // AMD adds features to the name: gfx90a:sramecc+:xnack-.
+        None => AMD.contains(&arch.split(':').next().unwrap_or_default()),
+    }
+}
+
+fn nccl(nccl: &Nccl) -> Check {
+    match (&nccl.path, &nccl.error) {
+        (Some(path), None) => Check::ok("nccl", format!("{} ({path})", version(&nccl.version))),
+        (Some(path), Some(error)) => Check::problem(
+            "nccl",
+            format!("{path}: {error}"),
+            "check that it is a whole NCCL or RCCL library",
+        ),
+        (None, error) => {
+            let why = error.as_deref().unwrap_or("no NCCL or RCCL found");
+            let advice = "a program that brings its own (PyTorch does) needs nothing; otherwise install it, \
+                          add its folder to LD_LIBRARY_PATH, or set AIRAMP_NCCL_PATH";
+            Check::warning("nccl", why, advice)
+        }
+    }
+}
+
+/// As vendors number them: NCCL 2.28.9 is 22809, CUDA 12.4 is 12040; text is shown as it is.
+fn version(value: &Value) -> String {
+    match (value.as_u64(), value.as_str()) {
+        (Some(number @ 20_000..), _) => {
+            format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+        }
+        (Some(number @ 1_000..), _) => format!("{}.{}", number / 1000, number % 1000 / 10),
+        (_, Some(text)) => text.to_owned(),
+        _ => "of unknown version".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Status;
+    use super::*;
+    use serde_json::json;
+
+    fn gpu(value: Value) -> Gpu {
+        serde_json::from_value(value).expect("a GPU")
+    }
+
+    #[test]
+    fn architectures_that_compression_will_know() {
+        for (arch, known) in [
+            ("sm_80", true),
+            ("sm_90a", true),
+            ("sm_120", true),
+            ("sm_75", false),
+            ("gfx942:sramecc+:xnack-", true),
+            ("gfx1100", false),
+            ("", false),
+        ] {
+            assert_eq!(has_kernels(arch), known, "{arch}");
+        }
+    }
+
+    #[test]
+    fn versions_are_shown_as_people_write_them() {
+        assert_eq!(version(&json!(22809)), "2.28.9");
+        assert_eq!(version(&json!(12040)), "12.4");
+        assert_eq!(version(&json!("6.4")), "6.4");
+        assert_eq!(version(&Value::Null), "of unknown version");
+    }
+
+    #[test]
+    fn no_gpu_is_a_warning_and_a_broken_driver_a_problem() {
+        assert_eq!(driver(&gpu(json!({"kind": "none", "error": "nothing there"}))).status, Status::Warning);
+        assert_eq!(driver(&gpu(json!({"kind": "cuda", "error": "mismatch"}))).status, Status::Problem);
+        assert_eq!(driver(&gpu(json!({"kind": "cuda", "driver_version": 12040}))).status, Status::Ok);
+    }
+
+    #[test]
+    fn a_driver_that_shows_no_gpu_is_a_warning() {
+        let checks = devices(&gpu(json!({"kind": "hip"})));
+        assert_eq!(checks.iter().map(|check| check.status).collect::<Vec<_>>(), [Status::Warning]);
+    }
+}

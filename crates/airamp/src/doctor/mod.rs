@@ -1,0 +1,41 @@
+//! `airamp doctor`: looks at a machine and says what is right, what is not, and what to do about it.
+//! It changes nothing, needs no GPU itself, and asks everything that could hang in a process that it can end.
+
+mod child;
+mod gpu;
+mod preload;
+mod report;
+mod settings;
+
+use crate::cli::CommandError;
+pub(crate) use preload::{PRINT_MAPS, print_maps};
+
+const AFTER_HELP: &str = "\
+Each line is `ok`, `warning` (something will not work or not as well) or `problem` (the library cannot be used
+here), with what to do after an arrow. Exit code: 0 all is well, 1 there are warnings, 2 there are problems.
+
+Examples:
+  airamp doctor
+  airamp run --emulate -- airamp doctor       as a program on the emulated GPU would see it
+  airamp doctor --json | jq '.checks[] | select(.status != \"ok\")'";
+
+/// Check this machine: GPU, NCCL, preloading, settings, permissions, ports
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
+    let mut checks = preload::checks();
+    checks.extend(gpu::checks());
+    checks.extend(settings::checks(&airamp_settings::load()));
+    if args.json {
+        println!("{:#}", report::as_json(&checks));
+    } else {
+        print!("{}", report::as_lines(&checks));
+    }
+    Ok(report::exit_code(&checks))
+}

@@ -1,0 +1,118 @@
+//! What passing a call through costs: instructions by callgrind, and nothing that can block.
+//! Nanoseconds are printed for people (`--nocapture`), never asserted.
+
+use airamp_tests::{CProgram, Run, emulator_dir, interposer, skip};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+const MOST_INSTRUCTIONS: u64 = 400;
+const KINDS: [&str; 3] = ["all_reduce", "send", "group"];
+/// Calls in one round of each kind: a group is three.
+const CALLS_PER_ROUND: [u64; 3] = [1, 1, 3];
+
+fn program() -> PathBuf {
+    CProgram::linked_with_nccl_alone("passthrough_calls.c").flag("-O2").build()
+}
+
+/// A folder with a vendor whose calls do nothing.
+fn null_vendor() -> tempfile::TempDir {
+    let library = CProgram::unlinked("null_nccl.c").flag("-O2").shared_library().build();
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for name in ["libnccl.so.2", "libcuda.so.1"] {
+        symlink(&library, dir.path().join(name)).expect("a link to the null vendor");
+    }
+    dir
+}
+
+fn has_valgrind() -> bool {
+    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Instructions inside `measured` on the calling thread, by callgrind.
+fn instructions(kind: &str, rounds: u64, prepare: impl Fn(Run) -> Run) -> u64 {
+    let run = Run::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
+        .arg("--toggle-collect=measured")
+        .arg(program())
+        .args([kind, &rounds.to_string()])
+        .time_limit(Duration::from_secs(120));
+    let outcome = prepare(run).run();
+    outcome.assert_success();
+    let text = outcome.stderr_text();
+    let collected = text.lines().find_map(|line| line.split("Collected : ").nth(1));
+    collected.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count in: {text}"))
+}
+
+/// Extra instructions per call with the interposer, from two lengths of the loop, so that what
+/// happens once cancels out.
+fn extra_per_call(kind: &str, calls_per_round: u64, prepare: impl Fn(Run) -> Run) -> u64 {
+    let (short, long) = (200, 1200);
+    let per_round = |prepare: &dyn Fn(Run) -> Run| {
+        (instructions(kind, long, prepare) - instructions(kind, short, prepare)) as f64
+            / (long - short) as f64
+    };
+    let bare = per_round(&prepare);
+    let with = per_round(&|run| prepare(run).preload(interposer()));
+    ((with - bare) / calls_per_round as f64).round().max(0.0) as u64
+}
+
+#[test]
+fn a_call_costs_at_most_400_instructions_over_a_vendor_that_does_nothing() {
+    if !has_valgrind() {
+        return skip("valgrind is not installed");
+    }
+    let vendor = null_vendor();
+    for (kind, calls) in KINDS.into_iter().zip(CALLS_PER_ROUND) {
+        let extra = extra_per_call(kind, calls, |run| run.library_dir(vendor.path()));
+        println!("{kind}: {extra} instructions per call over a vendor that does nothing");
+        assert!((1..=MOST_INSTRUCTIONS).contains(&extra), "{kind}: {extra}");
+    }
+}
+
+#[test]
+fn a_call_costs_at_most_400_instructions_over_the_bare_emulator_call() {
+    if !has_valgrind() {
+        return skip("valgrind is not installed");
+    }
+    let extra = extra_per_call("all_reduce", 1, |run| {
+        run.library_dir(emulator_dir())
+            .env("AIRAMP_EMU_RACECHECK", "0")
+            .env("AIRAMP_EMU_MEMORY_BYTES", "64MiB")
+    });
+    println!("all_reduce: {extra} instructions per call over the emulator");
+    assert!(extra <= MOST_INSTRUCTIONS, "{extra}");
+}
+
+#[test]
+fn a_call_makes_no_system_call() {
+    let vendor = null_vendor();
+    for kind in KINDS {
+        let run = Run::new(program()).args([kind, "1000", "seccomp"]).library_dir(vendor.path());
+        run.preload(interposer()).run().assert_success();
+    }
+}
+
+#[test]
+fn a_call_allocates_nothing_and_takes_no_lock() {
+    let vendor = null_vendor();
+    for kind in KINDS {
+        let run = Run::new(program()).args([kind, "1000", "count"]).library_dir(vendor.path());
+        let outcome = run.preload(interposer()).run();
+        outcome.assert_success();
+        let text = outcome.stdout_text();
+        assert!(text.contains("allocations=0 locks=0"), "{text}");
+    }
+}
+
+#[test]
+fn the_nanoseconds_of_a_call_are_shown() {
+    let vendor = null_vendor();
+    for kind in KINDS {
+        let run = || Run::new(program()).args([kind, "5000000"]).library_dir(vendor.path());
+        let bare = run().run();
+        let with = run().preload(interposer()).run();
+        print!("bare: {}with: {}", bare.assert_success().stdout_text(), with.assert_success().stdout_text());
+    }
+}
