@@ -12,6 +12,7 @@ pub use artifacts::{airamp, emulator_dir, interposer, rank_program};
 pub use c_program::CProgram;
 pub use process::{End, Outcome, Run};
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The package's own folder: `hazards/` and `include/` lie in it.
@@ -24,12 +25,14 @@ pub fn repository_dir() -> PathBuf {
     package_dir().parent().expect("the package is a folder of the repository").to_path_buf()
 }
 
-/// Says on the terminal why a test proves nothing here. In CI nothing may be
-/// skipped in silence, so there it fails.
+/// Says why a test proves nothing here, past the capture of a passing test's output.
 pub fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("CI").is_none_or(|value| value != "true"),
-        "skipping is not allowed in CI: {reason}"
-    );
-    eprintln!("SKIPPED: {reason}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
+}
+
+/// The same for what CI has to provide: there it is a failure.
+pub fn skip_outside_ci(reason: &str) {
+    let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(!in_ci, "not to be skipped in CI: {reason}");
+    skip(reason);
 }

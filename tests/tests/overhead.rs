@@ -79,7 +79,7 @@ fn a_call_costs_at_most_400_instructions_over_the_bare_emulator_call() {
     let extra = extra_per_call("all_reduce", 1, |run| {
         run.library_dir(emulator_dir())
             .env("AIRAMP_EMU_RACECHECK", "0")
-            .env("AIRAMP_EMU_MEMORY_BYTES", "64MiB")
+            .env("AIRAMP_EMU_MEMORY_BYTES", "67108864")
     });
     println!("all_reduce: {extra} instructions per call over the emulator");
     assert!(extra <= MOST_INSTRUCTIONS, "{extra}");

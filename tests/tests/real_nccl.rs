@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use airamp_tests::comparison::{assert_equal, interposer_as_nccl_dir};
-use airamp_tests::{CProgram, Run, interposer, package_dir, skip};
+use airamp_tests::{CProgram, Run, interposer, package_dir, skip_outside_ci};
 use object::{Object, ObjectSymbol};
 
 /// The folder of the real library, fetched once; `None` after a loud skip.
@@ -28,7 +28,7 @@ fn real_nccl_dir() -> Option<&'static Path> {
     match fetched {
         Ok(dir) => Some(dir),
         Err(reason) => {
-            skip(reason);
+            skip_outside_ci(reason);
             None
         }
     }

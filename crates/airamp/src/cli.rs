@@ -73,19 +73,18 @@ mod tests {
 
     #[test]
     fn every_command_and_option_is_in_the_reference_page() {
-        fn check(command: &clap::Command) {
+        fn check(command: &clap::Command, called: &str) {
+            assert!(PAGE.contains(called), "{called} is not in docs/airamp.md");
             for option in command.get_arguments().filter_map(clap::Arg::get_long) {
-                assert!(PAGE.contains(&format!("`--{option}")), "--{option} is not in docs/airamp.md");
+                assert!(
+                    PAGE.contains(&format!("--{option}")),
+                    "{called} --{option} is not in docs/airamp.md"
+                );
             }
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-                assert!(
-                    PAGE.contains(&format!("airamp {}", sub.get_name())),
-                    "{} is missing",
-                    sub.get_name()
-                );
-                check(sub);
+                check(sub, &format!("{called} {}", sub.get_name()));
             }
         }
-        check(&Cli::command());
+        check(&Cli::command(), "airamp");
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Reduction {
 
 /// The scalar of a rank in a PreMulSum. It is local to the rank, by NCCL's contract.
 pub(crate) fn premultiplier(rank: usize) -> f64 {
-    if rank.is_multiple_of(2) { 2.0 } else { 1.0 }
+    if rank.is_multiple_of(2) { 2.0 } else { -1.0 }
 }
 
 /// A rank's input: elements `start..start + count` of its sequence.

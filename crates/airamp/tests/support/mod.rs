@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// `airamp` with these arguments and none of the caller's AIRAMP_* or loader variables.
-pub fn airamp(args: &[&str]) -> Command {
+pub(crate) fn airamp(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_airamp"));
     command.args(args).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
     command
@@ -17,17 +17,17 @@ pub fn airamp(args: &[&str]) -> Command {
 
 /// A shell script as N ranks.
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
-pub fn ranks(count: u32, script: &str) -> Command {
+pub(crate) fn ranks(count: u32, script: &str) -> Command {
     airamp(&["run", "--no-preload", "--ranks", &count.to_string(), "--", "/bin/sh", "-c", script])
 }
 
 /// Starts the command with its output in pipes.
-pub fn start(command: &mut Command) -> Child {
+pub(crate) fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("airamp starts")
 }
 
 /// Waits for the end of the child, or kills it and fails.
-pub fn finish(mut child: Child) -> Output {
+pub(crate) fn finish(mut child: Child) -> Output {
     let stdout = reader(child.stdout.take());
     let stderr = reader(child.stderr.take());
     let until = Instant::now() + LIMIT;
@@ -55,21 +55,21 @@ fn reader(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<V
     })
 }
 
-pub fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     finish(start(command))
 }
 
-pub fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Waits until the condition holds, or fails.
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + LIMIT;
     while !holds() {
         assert!(Instant::now() < until, "{what}: not within {LIMIT:?}");
@@ -79,7 +79,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Whether a process runs, zombies not counted.
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
-pub fn is_alive(pid: &str) -> bool {
+pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }

@@ -129,8 +129,16 @@ fn member_ends(captures: &Captures, stream: usize) -> Vec<usize> {
     member.map(|member| member.next_after.clone()).unwrap_or_default()
 }
 
-/// `None` for a stream that is not capturing.
-pub fn status(stream: usize) -> Option<Status> {
+/// How the capture of a stream stands; `None` for a stream that is not capturing.
+pub fn status_of(stream: usize) -> Answer<Option<Status>> {
+    let stream = stream::find(stream)?;
+    if stream.legacy && !idle() {
+        lock(&CAPTURES).refuse_implicit(&stream)?;
+    }
+    Ok(status(stream.handle))
+}
+
+pub(super) fn status(stream: usize) -> Option<Status> {
     if idle() {
         return None;
     }

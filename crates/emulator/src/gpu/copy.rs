@@ -69,7 +69,7 @@ pub fn synchronous(copy: Copy) -> Answer<()> {
 
 /// Fills `count` elements with a pattern of one, two or four bytes.
 pub fn fill(stream: usize, to: u64, pattern: &[u8], count: usize) -> Answer<()> {
-    if memory::place(to) == Place::Host && count > 0 || to % pattern.len() as u64 != 0 {
+    if memory::place(to) == Place::Host && count > 0 || !to.is_multiple_of(pattern.len() as u64) {
         return Err(CudaError::INVALID_VALUE);
     }
     let len = count.checked_mul(pattern.len()).ok_or(CudaError::INVALID_VALUE)?;

@@ -8,6 +8,7 @@ use airamp_vendor_abi::cuda::{CudaError, EVENT_DISABLE_TIMING, EVENT_RECORD_EXTE
 
 use super::clock::{self, Clock};
 use super::completion::{Completion, lock};
+use super::device::Device;
 use super::handles::Handles;
 use super::work::Work;
 use super::{Answer, capture, context, process, stream};
@@ -45,6 +46,7 @@ pub(super) enum Mark {
 }
 
 pub struct Event {
+    device: &'static Device,
     timed: bool,
     pub(super) mark: Mutex<Mark>,
 }
@@ -65,11 +67,12 @@ impl Event {
 static EVENTS: Handles<Event> = Handles::new();
 
 pub fn create(flags: u32) -> Answer<usize> {
-    context::current()?.check()?;
+    let device = context::current()?;
+    device.check()?;
     if flags & !FLAGS != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(EVENTS.insert(Event { timed: flags & EVENT_DISABLE_TIMING == 0, mark: Mutex::new(Mark::Never) }))
+    Ok(EVENTS.insert(Event { device, timed: flags & EVENT_DISABLE_TIMING == 0, mark: Mutex::new(Mark::Never) }))
 }
 
 /// Destroys an event at once; what already waits for it still does.
@@ -118,34 +121,33 @@ fn accept_flag(flags: u32, external: u32) -> Answer<bool> {
     }
 }
 
+/// `NOT_READY` while the event's last recording is not over.
 pub fn query(event: usize) -> Answer<()> {
     capture::refuse_unsafe_call()?;
-    match recorded(event)? {
-        Some(record) if !record.completion.is_done() => Err(CudaError::NOT_READY),
-        Some(record) => {
-            clock::host_learns(&record.clock);
-            context::current()?.check()
+    let (event, record) = recorded(event)?;
+    if let Some(record) = record {
+        if !record.completion.is_done() {
+            return Err(CudaError::NOT_READY);
         }
-        None => Ok(()),
+        clock::host_learns(&record.clock);
     }
+    event.device.check()
 }
 
 pub fn synchronize(event: usize) -> Answer<()> {
-    if let Some(record) = recorded(event)? {
+    let (event, record) = recorded(event)?;
+    if let Some(record) = record {
         record.completion.wait();
         clock::host_learns(&record.clock);
     }
-    context::current()?.check()
+    event.device.check()
 }
 
 /// Milliseconds between the recordings of two events.
 pub fn elapsed_ms(start: usize, end: usize) -> Answer<f32> {
-    let both = (EVENTS.get(start)?, EVENTS.get(end)?);
-    if !both.0.timed || !both.1.timed {
-        return Err(CudaError::INVALID_HANDLE);
-    }
     let passed = |event| -> Answer<Instant> {
-        let record = recorded(event)?.ok_or(CudaError::INVALID_HANDLE)?;
+        let (event, record) = recorded(event)?;
+        let record = record.filter(|_| event.timed).ok_or(CudaError::INVALID_HANDLE)?;
         if !record.completion.is_done() {
             return Err(CudaError::NOT_READY);
         }
@@ -160,13 +162,13 @@ pub fn elapsed_ms(start: usize, end: usize) -> Answer<f32> {
     Ok(seconds * 1000.0)
 }
 
-fn recorded(event: usize) -> Answer<Option<Arc<Record>>> {
+fn recorded(event: usize) -> Answer<(Arc<Event>, Option<Arc<Record>>)> {
     process::init()?;
     let event = EVENTS.get(event)?;
     let mark = lock(&event.mark).clone();
     match mark {
-        Mark::Never => Ok(None),
-        Mark::Recorded(record) => Ok(Some(record)),
+        Mark::Never => Ok((event, None)),
+        Mark::Recorded(record) => Ok((event, Some(record))),
         Mark::Captured { session, .. } => {
             capture::invalidate(session);
             Err(CudaError::CAPTURED_EVENT)

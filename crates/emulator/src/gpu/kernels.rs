@@ -34,13 +34,14 @@ impl Launch {
     /// The elements of device memory that argument `index` points to.
     ///
     /// # Safety
-    /// `T` is valid for all bit patterns, and nothing else uses the elements meanwhile.
-    pub unsafe fn elements<T>(&self, index: usize, count: usize) -> Result<&mut [T], Fault> {
+    /// `T` is valid for all bit patterns, and nothing else uses the elements while the
+    /// launch runs, after which they may not be used any more.
+    pub unsafe fn elements<'a, T>(&self, index: usize, count: usize) -> Result<&'a mut [T], Fault> {
         let at = self.unsigned(index);
-        if at % align_of::<T>() as u64 != 0 {
+        if !at.is_multiple_of(align_of::<T>() as u64) {
             return Err(Fault::address(format!("misaligned address {at:#x}")));
         }
-        let bytes = memory::resolve(at, count * size_of::<T>())?;
+        let bytes = memory::resolve(at, count.saturating_mul(size_of::<T>()))?;
         // SAFETY: `resolve` vouches for the bytes, the alignment was checked, and the
         // caller vouches for the rest.
         Ok(unsafe { std::slice::from_raw_parts_mut(bytes.cast(), count) })

@@ -22,6 +22,7 @@ pub mod kernels;
 pub mod memory;
 pub mod module;
 mod order;
+pub mod pointers;
 pub mod process;
 mod queue;
 mod races;

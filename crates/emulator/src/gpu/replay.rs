@@ -97,8 +97,8 @@ pub fn launch(executable: usize, stream: usize) -> Answer<()> {
     if capture::status(stream.handle).is_some() {
         return Err(CudaError::NOT_SUPPORTED);
     }
-    stream.enqueue(|(stream, slot), lane, after| {
-        lock(&executable.state).put(stream, slot, lane, after);
+    stream.enqueue(|lane, after, slot| {
+        lock(&executable.state).put(&stream, slot, lane, after);
     })
 }
 

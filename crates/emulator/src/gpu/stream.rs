@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use airamp_vendor_abi::cuda::{CudaError, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 
-use super::completion::lock;
+use super::clock::{self, Clock};
+use super::completion::{Completion, lock};
 use super::device::Device;
 use super::handles::{self, Handles};
 use super::order::Lane;
+use super::queue::Slot;
 use super::work::{NodeKind, Operation, Work};
-use super::{Answer, capture, clock, context};
+use super::{Answer, capture, context, process};
 
 pub struct Stream {
     pub(super) handle: usize,
@@ -50,9 +52,8 @@ pub(super) fn submit_work(stream: usize, work: Work) -> Answer<()> {
     if capture::take(&stream, &work)? {
         return Ok(());
     }
-    stream.enqueue(|stream, lane, after| {
-        let slot = stream.1;
-        lane.enqueue(stream.0.device, after, work, Some(slot));
+    stream.enqueue(|lane, after, slot| {
+        lane.enqueue(stream.device, after, work, Some(slot));
     })
 }
 
@@ -154,29 +155,26 @@ pub fn find(stream: usize) -> Answer<Arc<Stream>> {
         0 | STREAM_LEGACY => Ok(legacy(context::current()?)),
         STREAM_PER_THREAD => per_thread(context::current()?),
         handle => {
-            super::process::init()?;
+            process::init()?;
             STREAMS.get(handle)
         }
     }
 }
 
 impl Stream {
-    pub(super) fn reached(&self) -> (Vec<Arc<super::completion::Completion>>, clock::Clock) {
+    fn reached(&self) -> (Vec<Arc<Completion>>, Clock) {
         lock(&self.device.order).reached(self.handle, legacy_handle(self.device))
     }
 
     /// Takes a slot of the queue, then the submission lock, and hands both on with what
     /// the next work has to wait for.
-    pub(super) fn enqueue(
-        &self,
-        put: impl FnOnce((&Self, super::queue::Slot), &mut Lane, Vec<Arc<super::completion::Completion>>),
-    ) -> Answer<()> {
+    pub(super) fn enqueue(&self, put: impl FnOnce(&mut Lane, Vec<Arc<Completion>>, Slot)) -> Answer<()> {
         let slot = self.device.queues[self.queue].reserve();
         let legacy = legacy_handle(self.device);
         let mut order = lock(&self.device.order);
         let arrived = order.arrive(self.handle, legacy);
         let (lane, after) = arrived.ok_or(CudaError::INVALID_HANDLE)?;
-        put((self, slot), lane, after);
+        put(lane, after, slot);
         Ok(())
     }
 }

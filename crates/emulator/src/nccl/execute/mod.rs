@@ -1,0 +1,156 @@
+//! The work of one group on one communicator, on the worker thread of a stream.
+//!
+//! Collectives run in the order of their calls, then all point-to-point messages make
+//! progress together. Memory is resolved here, when the operation runs, so that a buffer freed
+//! too early is found. What ends an operation is told apart: an application's mistake faults the
+//! device; a lost peer or an abort only ends the wait, since the device is well.
+
+pub(crate) mod header;
+mod pairs;
+mod plans;
+mod ring;
+
+use std::time::Duration;
+
+use airamp_vendor_abi::cuda::CudaError;
+
+use super::communicator::Communicator;
+use super::communicator::health::Phase;
+use super::communicator::turns::Ticket;
+use super::error::{NcclError, announce};
+use super::faults;
+use super::launch::Batch;
+use crate::gpu::{Fault, memory};
+
+/// How long a closed connection waits for the control ring to say why.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Why an operation did not come to its end.
+pub(crate) enum Broken {
+    /// The user's memory is not what it should be.
+    Memory(Fault),
+    /// A link of this rank's closed.
+    Closed(usize),
+    /// A peer's header does not fit.
+    Disagreement(usize, header::Mismatch),
+    /// The communicator was aborted, revoked or failed meanwhile.
+    Interrupted,
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Self::Memory(fault)
+    }
+}
+
+/// A stretch of the user's memory that was checked when the operation began.
+#[derive(Clone, Copy)]
+pub(crate) struct Region {
+    ptr: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a region is used by the thread that runs the operation, while the user leaves the
+// memory to it, as the interface demands.
+unsafe impl Send for Region {}
+
+impl Region {
+    fn resolve(ptr: u64, len: usize) -> Result<Self, Broken> {
+        Ok(Self { ptr: memory::resolve(ptr, len)?, len })
+    }
+
+    fn part(self, offset: usize, len: usize) -> Self {
+        assert!(offset + len <= self.len, "a part lies within its region");
+        // SAFETY: the assertion keeps the address inside the region.
+        Self { ptr: unsafe { self.ptr.add(offset) }, len }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `resolve` checked pointer and length; the user does not write meanwhile.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and the operation owns what it writes.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
+    }
+
+    /// Copies all of `source` here; in place it is the same memory and nothing happens.
+    fn copy_from(self, source: Self) {
+        // SAFETY: both regions were resolved with their lengths; `copy` bears overlap.
+        unsafe { std::ptr::copy(source.ptr, self.ptr, self.len.min(source.len)) };
+    }
+}
+
+/// Runs a batch when its turn has come.
+pub(crate) fn run(batch: &Batch, mut ticket: Ticket) -> Result<(), Fault> {
+    let comm = &batch.comm;
+    if ticket.wait().is_err() {
+        return conclude(comm, Broken::Interrupted);
+    }
+    if let Some(delay) = faults::delay(comm.job_rank) {
+        comm.health.pause(delay);
+    }
+    match attempt(batch) {
+        Ok(()) => Ok(()),
+        Err(broken) => conclude(comm, broken),
+    }
+}
+
+fn attempt(batch: &Batch) -> Result<(), Broken> {
+    for collective in &batch.collectives {
+        ring::run(&batch.comm, collective)?;
+    }
+    pairs::run(&batch.comm, &batch.sends, &batch.recvs)
+}
+
+fn conclude(comm: &Communicator, broken: Broken) -> Result<(), Fault> {
+    match broken {
+        Broken::Memory(fault) => {
+            comm.fail(NcclError::Device(fault.message.clone()));
+            return Err(fault);
+        }
+        Broken::Disagreement(rank, mismatch) => {
+            let own = comm.membership().map_or(comm.job_rank, |own| own.rank);
+            comm.fail(NcclError::InvalidUsage(mismatch.describe(own, rank)));
+        }
+        Broken::Closed(rank) => {
+            if comm.health.explanation(PATIENCE).is_none() && comm.health.phase() == Phase::Ready {
+                let text = format!("rank {rank} closed its connection in the middle of an operation");
+                comm.fail(NcclError::Remote(text));
+            }
+        }
+        Broken::Interrupted => {}
+    }
+    if comm.health.phase() == Phase::Destroyed {
+        let text = "an operation was replayed on a communicator that was destroyed";
+        return Err(Fault::new(CudaError::LAUNCH_FAILED, text));
+    }
+    match comm.health.trouble() {
+        Some(NcclError::InvalidUsage(text)) => Err(Fault::new(CudaError::LAUNCH_FAILED, text)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Tells the ranks that an operation's data does not pass that it begins.
+fn announce_header(comm: &Communicator, header: &header::Header) {
+    let Ok(own) = comm.membership() else {
+        return;
+    };
+    if let Some(control) = comm.control() {
+        control.announce(&header.encode());
+        if let Some(mismatch) = comm.log.mine(header) {
+            comm.disagree(own.previous(), &mismatch);
+        }
+    }
+}
+
+/// A link that ended says so; what the operating system calls it helps nobody.
+fn closed(rank: usize) -> impl Fn(std::io::Error) -> Broken {
+    move |error| {
+        if !matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe) {
+            announce(&format!("the link to rank {rank} failed: {error}"));
+        }
+        Broken::Closed(rank)
+    }
+}
