@@ -13,16 +13,11 @@ pub use c_program::CProgram;
 pub use process::{End, Outcome, Run};
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The package's own folder: `hazards/` and `include/` lie in it.
 pub fn package_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The root of the repository.
-pub fn repository_dir() -> PathBuf {
-    package_dir().parent().expect("the package is a folder of the repository").to_path_buf()
 }
 
 /// Says why a test proves nothing here, past the capture of a passing test's output.

@@ -167,6 +167,7 @@ mod panics {
         for function in TYPED.iter().filter(|name| !RCCL_ONLY.contains(name)) {
             let with = with_a_panic(&format!("{function}:{moment}"));
             assert_equal(&without, &with);
+            assert!(!with.product_lines().is_empty(), "no panic struck in {function}: {with}");
             assert_one_warning(&with, &["internal error", function]);
         }
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use airamp_tests::comparison::{Presence, assert_equal};
+use airamp_tests::comparison::{Presence, assert_equal, assert_unchanged_when_preloaded};
 use airamp_tests::{CProgram, Outcome, Run, interposer, skip};
 use tempfile::TempDir;
 
@@ -190,11 +190,15 @@ mod environment {
     }
 
     #[test]
-    fn disabled_we_do_nothing_and_say_nothing() {
-        let outcomes = job_is_unchanged(|run| run.env("AIRAMP_DISABLE", "1").env("AIRAMP_LOG", "debug"));
-        for outcome in outcomes {
-            assert!(outcome.product_lines().len() <= 1, "{outcome}");
-        }
+    fn disabled_we_say_nothing() {
+        assert_warnings(&job_is_unchanged(|run| run.env("AIRAMP_DISABLE", "1")), &[]);
+    }
+
+    #[test]
+    fn disabled_we_follow_no_communicator() {
+        let run = Run::new(CProgram::linked("all_reduce.c").build()).env("AIRAMP_DISABLE", "1");
+        let compared = assert_unchanged_when_preloaded(&run);
+        assert!(compared.with.stderr_text().contains("plain index unknown"), "{}", compared.with);
     }
 }
 

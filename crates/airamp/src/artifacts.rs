@@ -34,20 +34,24 @@ impl Artifact {
 
 /// A file of ours that is nowhere to be found.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{} ({}) was not found; looked in {}. Build it with `cargo build --release --workspace`, or set \
-     AIRAMP_HOME to the folder that holds it",
-    artifact.file_name(),
-    artifact.purpose(),
-    shown(folders)
-)]
+#[error("{}; {}", self.found(), Self::ADVICE)]
 pub(crate) struct MissingArtifact {
     artifact: Artifact,
     folders: Vec<PathBuf>,
 }
 
+impl MissingArtifact {
+    pub(crate) const ADVICE: &str =
+        "build it with `cargo build --release --workspace`, or set AIRAMP_HOME to the folder that holds it";
+
+    pub(crate) fn found(&self) -> String {
+        let (name, purpose) = (self.artifact.file_name(), self.artifact.purpose());
+        format!("{name} ({purpose}) is not in {}", shown(&self.folders))
+    }
+}
+
 fn shown(folders: &[PathBuf]) -> String {
-    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" or ")
 }
 
 /// The absolute path of the artifact.

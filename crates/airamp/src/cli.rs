@@ -6,11 +6,12 @@ use clap::{Parser, Subcommand};
 use crate::artifacts::MissingArtifact;
 use crate::emulator::EmulatorError;
 use crate::launch::LaunchError;
-use crate::{config, doctor, emulator, run};
+use crate::{bench, config, doctor, emulator, run};
 
 const AFTER_HELP: &str = "\
 Examples:
   airamp doctor                                   is this machine ready?
+  airamp bench                                    what does the library cost and gain?
   airamp run -- python train.py                   a program with the library preloaded
   airamp run --ranks 4 -- python train.py         four copies of it, one per rank
   airamp run --emulate --ranks 4 -- ./program     the same without a GPU
@@ -27,6 +28,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Bench(bench::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Emulator(emulator::Args),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::CommandError;
 
 const AFTER_HELP: &str = "\
-A value comes from the environment, from the settings file (/etc/airamp.conf, or the one that AIRAMP_CONFIG
+A value comes from the environment, from the settings file (/etc/airamp.conf, or the one that AIRAMP_CONFIG \
 names) or is the default, in this order. What is wrong in them is said on stderr and ignored.
 
 Examples:

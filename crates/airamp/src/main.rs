@@ -3,6 +3,7 @@
 //! It never links GPU code: what needs a GPU is asked of `airamp-rank`, a process of its own.
 
 mod artifacts;
+mod bench;
 mod cli;
 mod config;
 mod doctor;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<u8, CommandError> {
     match command {
         Command::Run(args) => run::execute(args),
+        Command::Bench(args) => bench::execute(&args),
         Command::Config(args) => config::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Emulator(args) => emulator::execute(&args),

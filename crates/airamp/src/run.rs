@@ -11,13 +11,13 @@ use crate::launch::{Job, Output};
 const AFTER_HELP: &str = "\
 Without --ranks the program takes the place of airamp: its exit code and signals are its own.
 
-With --ranks N airamp starts N copies with RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT set (an address or port that is already set is kept), puts `[rank] ` before each line of their
-output, and passes SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 on. Rank 0 reads standard input
-unless that is a terminal. When a rank fails, the others get SIGTERM and, after the grace time, SIGKILL, with
+With --ranks N airamp starts N copies with RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and \
+MASTER_PORT set (an address or port that is already set is kept), puts `[rank] ` before each line of their \
+output, and passes SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 on. Rank 0 reads standard input \
+unless that is a terminal. When a rank fails, the others get SIGTERM and, after the grace time, SIGKILL, with \
 all that they started; airamp returns that rank's exit code, or 128 + signal if it was killed.
 
-Exit codes of airamp itself: 2 wrong arguments, 125 airamp failed, 126 the program cannot be executed, 127
+Exit codes of airamp itself: 2 wrong arguments, 125 airamp failed, 126 the program cannot be executed, 127 \
 there is no such program.
 
 Examples:

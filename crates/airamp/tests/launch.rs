@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use support::{airamp, finish, is_alive, ranks, run, start, stderr, stdout, wait_until};
+use support::{airamp, finish, is_alive, ranks, run, shell, start, stderr, stdout, wait_until};
 
 fn send(pid: u32, signal: i32) {
     // SAFETY: kill has no memory preconditions; the id is that of a child which the test has not reaped.
@@ -93,21 +93,28 @@ fn a_rank_that_ends_well_does_not_end_the_others() {
     assert_eq!(words_in_files(folder.path()), ["still here"]);
 }
 
+/// Rank 0 fails with 3 once rank 1 has set its trap for SIGTERM.
+fn rank_0_fails_while_rank_1(trap: &str, grace: &str) -> std::process::Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "cd {}; if [ $RANK = 0 ]; then while [ ! -e ready ]; do sleep 0.02; done; exit 3; fi
+        trap '{trap}' TERM; : > ready; while :; do sleep 0.02; done",
+        folder.path().display()
+    );
+    let args = ["run", "--no-preload", "--ranks", "2", "--grace", grace, "--", "/bin/sh", "-c", &script];
+    run(&mut airamp(&args))
+}
+
 #[test]
 fn a_rank_that_ignores_sigterm_is_killed_after_the_grace_time() {
-    let script = "if [ $RANK = 0 ]; then sleep 0.2; exit 3; fi; trap '' TERM; while :; do sleep 0.1; done";
-    let mut command =
-        airamp(&["run", "--no-preload", "--ranks", "2", "--grace", "0.3", "--", "/bin/sh", "-c", script]);
-    let output = run(&mut command);
+    let output = rank_0_fails_while_rank_1("", "0.3");
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("killing them"), "{}", stderr(&output));
 }
 
 #[test]
 fn a_rank_may_use_the_grace_time_to_clean_up() {
-    let script = "if [ $RANK = 0 ]; then sleep 0.2; exit 3; fi
-        trap 'echo cleaned up; exit 0' TERM; while :; do sleep 0.05; done";
-    let output = run(&mut ranks(2, script));
+    let output = rank_0_fails_while_rank_1("echo cleaned up; exit 0", "60");
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).contains("[1] cleaned up"), "{}", stdout(&output));
 }
@@ -234,7 +241,7 @@ fn a_program_that_is_not_there_is_127_and_one_that_cannot_run_is_126() {
 fn a_missing_library_says_where_it_was_looked_for_and_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("airamp");
-    fs::copy(env!("CARGO_BIN_EXE_airamp"), &copy).expect("copied");
+    shell("cp \"$1\" \"$2\"", &[Path::new(env!("CARGO_BIN_EXE_airamp")), &copy]);
     let output = run(std::process::Command::new(&copy).env_clear().args(["run", "--", "/bin/true"]));
     assert_eq!(output.status.code(), Some(125));
     let text = stderr(&output);

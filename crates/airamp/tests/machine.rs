@@ -4,9 +4,10 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use serde_json::Value;
-use support::{airamp, finish, run, start, stderr, stdout};
+use support::{airamp, finish, run, shell, start, stderr, stdout};
 
 fn json(output: &std::process::Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stdout(output)))
@@ -18,6 +19,13 @@ fn folder_with_file(text: &str) -> (tempfile::TempDir, String) {
     fs::write(&path, text).expect("written");
     let path = path.to_str().expect("UTF-8").to_owned();
     (folder, path)
+}
+
+/// A shell script in the place of `airamp-rank`.
+fn rank_program(folder: &Path, script: &str) {
+    let (text, program) = (folder.join("script"), folder.join("airamp-rank"));
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).expect("written");
+    shell("cp \"$1\" \"$2\"; chmod 755 \"$2\"", &[&text, &program]);
 }
 
 #[test]
@@ -78,9 +86,7 @@ fn doctor_reports_what_the_probe_says() {
     let answer = r#"{"gpu":{"kind":"cuda","library":"libcuda.so.1","driver_version":12040,
         "devices":[{"name":"H200","arch":"sm_90"}],"error":null},
         "nccl":{"path":"/lib/libnccl.so.2","version":22809,"error":null}}"#;
-    let program = folder.path().join("airamp-rank");
-    fs::write(&program, format!("#!/bin/sh\necho '{}'\n", answer.replace('\n', " "))).expect("written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("made executable");
+    rank_program(folder.path(), &format!("echo '{}'", answer.replace('\n', " ")));
     let output = run(airamp(&["doctor"]).env("AIRAMP_HOME", folder.path()));
     let text = stdout(&output);
     for part in ["CUDA 12.4 (libcuda.so.1)", "0: H200 (sm_90)", "2.28.9 (/lib/libnccl.so.2)"] {
@@ -91,9 +97,7 @@ fn doctor_reports_what_the_probe_says() {
 #[test]
 fn doctor_bears_a_probe_that_breaks() {
     let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("airamp-rank");
-    fs::write(&program, "#!/bin/sh\necho nonsense; echo driver fell over >&2; exit 9\n").expect("written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("made executable");
+    rank_program(folder.path(), "echo nonsense; echo driver fell over >&2; exit 9");
     let output = run(airamp(&["doctor"]).env("AIRAMP_HOME", folder.path()));
     assert_eq!(output.status.code(), Some(2));
     assert!(stdout(&output).contains("driver fell over"), "{}", stdout(&output));

@@ -7,7 +7,7 @@
 use crate::boundary::{self, Injection};
 use crate::log;
 use airamp_settings::{LogLevel, Settings};
-use airamp_vendor::gpu;
+use airamp_vendor::gpu::{Runtime, probe};
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 pub(crate) struct State {
@@ -96,8 +96,9 @@ pub(crate) fn decide() {
     if ACTIVITY.load(Ordering::Relaxed) != UNDECIDED {
         return;
     }
-    let (verdict, message) = match gpu::probe() {
-        Ok(runtime) => (TRACKING, format!("GPU runtime: {runtime:?}")),
+    let (verdict, message) = match probe() {
+        Ok(Runtime::Cuda { library }) => (TRACKING, format!("GPU runtime: CUDA, {library}")),
+        Ok(Runtime::Hip { library }) => (TRACKING, format!("GPU runtime: HIP, {library}")),
         Err(error) => (INERT, format!("interposer inert: {error}")),
     };
     let first = ACTIVITY.compare_exchange(UNDECIDED, verdict, Ordering::Relaxed, Ordering::Relaxed);

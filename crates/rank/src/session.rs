@@ -89,6 +89,12 @@ impl Session {
         communicator_over(&mut self.world, &self.nccl, making)
     }
 
+    /// Waits on the host until every rank is here: Abort and Revoke on one rank must not
+    /// reach into a call that another rank is still in.
+    pub(crate) fn wait_for_everyone(&mut self) -> Result<(), RankError> {
+        self.world.all_gather(0).map(|_| ())
+    }
+
     /// Whether NCCL and the device take this type in a reduction.
     pub(crate) fn supports(&self, datatype: DataType) -> bool {
         let small = matches!(datatype, DataType::FLOAT8_E4M3 | DataType::FLOAT8_E5M2);

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use toml_edit::{Document, Item, TomlError, Value};
+use toml::de::{DeTable, DeValue, Error as TomlError};
 
 use crate::kinds::Given;
 
@@ -95,17 +95,14 @@ fn text_of(bytes: Vec<u8>) -> Result<String, FileError> {
 }
 
 fn entries(text: &str) -> Result<Vec<Entry>, FileError> {
-    let document = Document::parse(text).map_err(|error| not_toml(text, &error))?;
-    let table = document.as_table();
+    let table = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
     let mut entries: Vec<Entry> = table
+        .get_ref()
         .iter()
-        .map(|(key, item)| {
-            let span = table.get_key_value(key).and_then(|(key, _)| key.span()).or_else(|| item.span());
-            Entry {
-                key: key.to_owned(),
-                line: line_at(text.as_bytes(), span.map_or(0, |span| span.start)),
-                given: given(item),
-            }
+        .map(|(key, value)| Entry {
+            key: key.get_ref().clone().into_owned(),
+            line: line_at(text.as_bytes(), key.span().start),
+            given: given(value.get_ref()),
         })
         .collect();
     entries.sort_by_key(|entry| entry.line);
@@ -118,17 +115,18 @@ fn not_toml(text: &str, error: &TomlError) -> FileError {
     FileError::NotToml { line, message }
 }
 
-fn given(item: &Item) -> Given {
-    match item {
-        Item::Value(Value::String(text)) => Given::Text(text.value().clone()),
-        Item::Value(Value::Integer(number)) => Given::Whole(*number.value()),
-        Item::Value(Value::Float(number)) => Given::Decimal(*number.value()),
-        Item::Value(Value::Boolean(value)) => Given::Switch(*value.value()),
-        Item::Value(Value::Datetime(_)) => Given::Other("a date"),
-        Item::Value(Value::Array(_)) => Given::Other("an array"),
-        Item::Value(Value::InlineTable(_)) | Item::Table(_) => Given::Other("a table"),
-        Item::ArrayOfTables(_) => Given::Other("an array of tables"),
-        Item::None => Given::Other("nothing"),
+fn given(value: &DeValue<'_>) -> Given {
+    match value {
+        DeValue::String(text) => Given::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(Given::Other("a whole number beyond 64 bits"), Given::Whole),
+        DeValue::Float(number) => {
+            number.as_str().parse().map_or(Given::Other("a number beyond 64 bits"), Given::Decimal)
+        }
+        DeValue::Boolean(value) => Given::Switch(*value),
+        DeValue::Datetime(_) => Given::Other("a date"),
+        DeValue::Array(_) => Given::Other("an array"),
+        DeValue::Table(_) => Given::Other("a table"),
     }
 }
 

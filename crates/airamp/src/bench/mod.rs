@@ -23,6 +23,23 @@ use crate::launch::{Job, Output};
 /// Whichever comes second in a pair of runs comes first in the next pair.
 const ROUNDS: [Side; 4] = [Side::Bare, Side::With, Side::With, Side::Bare];
 
+const COLLECTIVES: [&str; 8] =
+    ["all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "gather", "scatter"];
+const DATATYPES: [&str; 12] = [
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "float8e4m3",
+    "float8e5m2",
+];
+
 const AFTER_HELP: &str = "\
 The time of a measurement is the slowest rank's median, and of the rounds the best one counts. Bus bandwidth is
 what a link carries: the algorithm's bandwidth times 2(N-1)/N for all_reduce and (N-1)/N for the collectives
@@ -45,17 +62,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1MiB,16MiB")]
     sizes: Vec<Size>,
 
-    /// float32, bfloat16, float16, float64, int8, int32 and so on
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "float32,bfloat16")]
+    /// The types of the elements
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "float32,bfloat16", value_parser = DATATYPES)]
     datatypes: Vec<String>,
 
-    /// all_reduce, reduce, reduce_scatter, all_gather, broadcast, all_to_all, gather, scatter
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "all_reduce,reduce_scatter,all_gather"
-    )]
+    /// What is measured
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = COLLECTIVES)]
+    #[arg(default_value = "all_reduce,reduce_scatter,all_gather")]
     collectives: Vec<String>,
 
     /// The emulated network: Gbit/s that each rank can send

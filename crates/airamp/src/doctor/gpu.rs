@@ -1,5 +1,6 @@
 //! GPU, driver, architecture and NCCL, as `airamp-rank probe` sees them in a process of its own.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use super::child::run_within;
 use super::report::Check;
-use crate::artifacts::{self, Artifact};
+use crate::artifacts::{self, Artifact, MissingArtifact};
 
 /// Drivers of machines with many GPUs take seconds to start.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -49,8 +50,9 @@ struct Nccl {
     error: Option<String>,
 }
 
-pub(super) fn checks() -> Vec<Check> {
-    match probe() {
+/// `nccl_path` is the library that the settings name, if they do.
+pub(super) fn checks(nccl_path: Option<&Path>) -> Vec<Check> {
+    match probe(nccl_path) {
         Ok(probe) => {
             let mut checks = vec![driver(&probe.gpu)];
             checks.extend(devices(&probe.gpu));
@@ -61,14 +63,15 @@ pub(super) fn checks() -> Vec<Check> {
     }
 }
 
-fn probe() -> Result<Probe, Check> {
+fn probe(nccl_path: Option<&Path>) -> Result<Probe, Check> {
     let program = artifacts::find(Artifact::RankProgram)
-        .map_err(|error| Check::warning("gpu", error.to_string(), "install or build it, then ask again"))?;
+        .map_err(|error| Check::warning("gpu", error.found(), MissingArtifact::ADVICE))?;
     let problem = |found: String| {
         Check::problem("gpu", format!("the probe {found}"), "check the driver (nvidia-smi, rocm-smi)")
     };
-    let finished = run_within(LIMIT, Command::new(program).args(["probe", "--json"]))
-        .map_err(|error| problem(error.to_string()))?;
+    let mut command = Command::new(program);
+    command.args(["probe", "--json"]).envs(nccl_path.map(|path| ("AIRAMP_RANK_NCCL", path)));
+    let finished = run_within(LIMIT, &mut command).map_err(|error| problem(error.to_string()))?;
     let object = finished.stdout.lines().find(|line| line.starts_with('{')).unwrap_or(&finished.stdout);
     serde_json::from_str(object).map_err(|error| {
         problem(format!("ended with {}, not with an answer ({error}): {}", finished.status, finished.stderr))
@@ -91,7 +94,10 @@ fn driver(gpu: &Gpu) -> Check {
             let found = format!("{kind} ({library}) does not work: {error}");
             Check::problem("driver", found, "check the driver and the device's permissions")
         }
-        None => Check::ok("driver", format!("{kind} {} ({library})", version(&gpu.driver_version))),
+        None => Check::ok(
+            "driver",
+            format!("{kind} {} ({library})", driver_version(&gpu.kind, &gpu.driver_version)),
+        ),
     }
 }
 
@@ -124,7 +130,7 @@ fn has_kernels(arch: &str) -> bool {
 
 fn nccl(nccl: &Nccl) -> Check {
     match (&nccl.path, &nccl.error) {
-        (Some(path), None) => Check::ok("nccl", format!("{} ({path})", version(&nccl.version))),
+        (Some(path), None) => Check::ok("nccl", format!("{} ({path})", nccl_version(&nccl.version))),
         (Some(path), Some(error)) => Check::problem(
             "nccl",
             format!("{path}: {error}"),
@@ -139,15 +145,28 @@ fn nccl(nccl: &Nccl) -> Check {
     }
 }
 
-/// As vendors number them: NCCL 2.28.9 is 22809, CUDA 12.4 is 12040; text is shown as it is.
-fn version(value: &Value) -> String {
-    match (value.as_u64(), value.as_str()) {
-        (Some(number @ 20_000..), _) => {
-            format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
-        }
-        (Some(number @ 1_000..), _) => format!("{}.{}", number / 1000, number % 1000 / 10),
-        (_, Some(text)) => text.to_owned(),
-        _ => "of unknown version".to_owned(),
+/// CUDA 12.4 is 12040, HIP 6.4.43484 is 60443484.
+fn driver_version(kind: &str, version: &Value) -> String {
+    let parts = |number: u64| match kind {
+        "hip" => format!("{}.{}.{}", number / 10_000_000, number / 100_000 % 100, number % 100_000),
+        _ => format!("{}.{}", number / 1000, number % 1000 / 10),
+    };
+    shown_version(version, parts)
+}
+
+/// NCCL 2.28.9 is 22809; before 2.9 it was numbered as 2708 for 2.7.8.
+fn nccl_version(version: &Value) -> String {
+    shown_version(version, |number| match number {
+        ..10_000 => format!("{}.{}.{}", number / 1000, number / 100 % 10, number % 100),
+        _ => format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100),
+    })
+}
+
+fn shown_version(version: &Value, parts: impl Fn(u64) -> String) -> String {
+    match (version.as_u64(), version.as_str()) {
+        (Some(number), _) => parts(number),
+        (None, Some(text)) => text.to_owned(),
+        (None, None) => "of unknown version".to_owned(),
     }
 }
 
@@ -178,10 +197,12 @@ mod tests {
 
     #[test]
     fn versions_are_shown_as_people_write_them() {
-        assert_eq!(version(&json!(22809)), "2.28.9");
-        assert_eq!(version(&json!(12040)), "12.4");
-        assert_eq!(version(&json!("6.4")), "6.4");
-        assert_eq!(version(&Value::Null), "of unknown version");
+        assert_eq!(driver_version("cuda", &json!(12040)), "12.4");
+        assert_eq!(driver_version("hip", &json!(60_443_484)), "6.4.43484");
+        assert_eq!(nccl_version(&json!(22809)), "2.28.9");
+        assert_eq!(nccl_version(&json!(2708)), "2.7.8");
+        assert_eq!(nccl_version(&json!("2.28")), "2.28");
+        assert_eq!(nccl_version(&Value::Null), "of unknown version");
     }
 
     #[test]

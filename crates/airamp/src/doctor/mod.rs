@@ -11,7 +11,7 @@ use crate::cli::CommandError;
 pub(crate) use preload::{PRINT_MAPS, print_maps};
 
 const AFTER_HELP: &str = "\
-Each line is `ok`, `warning` (something will not work or not as well) or `problem` (the library cannot be used
+Each line is `ok`, `warning` (something will not work or not as well) or `problem` (the library cannot be used \
 here), with what to do after an arrow. Exit code: 0 all is well, 1 there are warnings, 2 there are problems.
 
 Examples:
@@ -29,9 +29,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
+    let loaded = airamp_settings::load();
     let mut checks = preload::checks();
-    checks.extend(gpu::checks());
-    checks.extend(settings::checks(&airamp_settings::load()));
+    checks.extend(gpu::checks(loaded.settings.nccl_path.as_deref()));
+    checks.extend(settings::checks(&loaded));
     if args.json {
         println!("{:#}", report::as_json(&checks));
     } else {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::child::{Finished, run_within};
 use super::report::Check;
-use crate::artifacts::{self, Artifact};
+use crate::artifacts::{self, Artifact, MissingArtifact};
 use crate::cli::CommandError;
 
 /// The hidden command that prints what is mapped.
@@ -25,7 +25,7 @@ pub(crate) fn print_maps() -> Result<u8, CommandError> {
 pub(super) fn checks() -> Vec<Check> {
     match artifacts::find(Artifact::Library) {
         Ok(library) => vec![try_to_preload(&library)],
-        Err(error) => vec![Check::problem(NAME, error.to_string(), "install or build the library")],
+        Err(error) => vec![Check::problem(NAME, error.found(), MissingArtifact::ADVICE)],
     }
 }
 

@@ -83,3 +83,11 @@ pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
+
+/// Runs a shell command that must succeed. Files that a test executes are written by it: while this process
+/// held one open for writing, a child started by another test's thread would inherit that, and the kernel
+/// refuses to execute a file that somebody may write.
+pub(crate) fn shell(script: &str, args: &[&Path]) {
+    let status = Command::new("/bin/sh").args(["-ec", script, "sh"]).args(args).status().expect("a shell");
+    assert!(status.success(), "{script}");
+}

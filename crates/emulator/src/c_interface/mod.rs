@@ -17,9 +17,10 @@ use airamp_vendor_abi::cuda::{
     CAPTURE_STATUS_ACTIVE, CAPTURE_STATUS_INVALIDATED, CAPTURE_STATUS_NONE, CudaError, HostFn,
 };
 
-use crate::environment;
+use crate::gpu::process::Vendor;
 use crate::gpu::replay::Mismatch;
-use crate::gpu::{Answer, capture, context, graph, module, pointers, process, stream};
+use crate::gpu::{Answer, capture, context, graph, module, pointers, process, report, stream};
+use crate::{environment, nccl};
 
 pub use launch::arguments;
 
@@ -29,6 +30,21 @@ thread_local! {
     /// may still ask.
     static NODES: RefCell<ManuallyDrop<Vec<usize>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+}
+
+/// The constructor of both libraries: says whose interface this is, and makes the functions
+/// absent that the settings and the emulated version of NCCL do not have.
+pub fn loaded_as(vendor: Vendor) {
+    process::set_vendor(vendor);
+    let set = environment::text("AIRAMP_EMU_HIDE_SYMBOLS");
+    let set: Vec<CString> = set.split(',').filter_map(|name| CString::new(name.trim()).ok()).collect();
+    let mut names = nccl::symbols_to_hide();
+    names.extend(set.iter().map(AsRef::as_ref));
+    // SAFETY: both libraries are linked so that they are never unloaded, and that nobody
+    // finds these functions is what is wanted.
+    if let Err(error) = unsafe { airamp_absent_symbols::hide(loaded_as as *const (), &names) } {
+        report(&format!("symbols cannot be hidden: {error}"));
+    }
 }
 
 /// The code of an answer. A panic becomes an unknown error: it must not reach C.
@@ -43,14 +59,14 @@ pub fn code(call: impl FnOnce() -> Answer<()>) -> CudaError {
 /// The same for a function of the runtime interface, which remembers the last error of
 /// the thread.
 pub fn remembered(call: impl FnOnce() -> Answer<()>) -> CudaError {
-    let code = code(call);
+    let code = code(|| if process::is_forked_child() { Err(CudaError::NOT_INITIALIZED) } else { call() });
     if code != CudaError::SUCCESS && code != CudaError::NOT_READY {
         LAST_ERROR.set(code.0);
     }
     code
 }
 
-/// The last error of the thread. One that is sticky comes back.
+/// The last error of the thread. One that is sticky comes back with the next call.
 pub fn last_error(forget: bool) -> CudaError {
     let code = LAST_ERROR.get();
     if forget {
@@ -165,13 +181,6 @@ pub fn update_result(outcome: Result<(), Mismatch>) -> c_int {
         Err(Mismatch::Topology) => 2,
         Err(Mismatch::NodeKind) => 3,
     }
-}
-
-/// The exported functions that are to look absent.
-pub fn hidden_symbols() -> Vec<CString> {
-    let names = environment::text("AIRAMP_EMU_HIDE_SYMBOLS");
-    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.filter_map(|name| CString::new(name).ok()).collect()
 }
 
 /// The code object at an address that the caller passed.

@@ -288,7 +288,7 @@ pub(super) fn invalidate(session: u64) {
 }
 
 /// A stream that is capturing may not be destroyed without spoiling the capture.
-pub(super) fn stream_destroyed(stream: usize) -> Answer<()> {
+pub(super) fn stream_destroyed(stream: usize) {
     if let Some(status) = status(stream) {
         let mut captures = lock(&CAPTURES);
         captures.invalidate(status.id);
@@ -297,7 +297,6 @@ pub(super) fn stream_destroyed(stream: usize) -> Answer<()> {
             captures.close(status.id);
         }
     }
-    Ok(())
 }
 
 fn idle() -> bool {

@@ -72,7 +72,11 @@ pub fn create(flags: u32) -> Answer<usize> {
     if flags & !FLAGS != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(EVENTS.insert(Event { device, timed: flags & EVENT_DISABLE_TIMING == 0, mark: Mutex::new(Mark::Never) }))
+    Ok(EVENTS.insert(Event {
+        device,
+        timed: flags & EVENT_DISABLE_TIMING == 0,
+        mark: Mutex::new(Mark::Never),
+    }))
 }
 
 /// Destroys an event at once; what already waits for it still does.
@@ -92,6 +96,9 @@ pub fn record_with_flags(stream: usize, event: usize, flags: u32) -> Answer<()> 
     let event = EVENTS.get(event)?;
     let external = accept_flag(flags, EVENT_RECORD_EXTERNAL)?;
     let target = stream::find(stream)?;
+    if target.device.ordinal != event.device.ordinal {
+        return Err(CudaError::INVALID_HANDLE);
+    }
     if !external && capture::record(&target, &event)? {
         return Ok(());
     }

@@ -82,11 +82,9 @@ fn sorted(nodes: &[usize]) -> Vec<usize> {
     nodes
 }
 
+/// A lane per branch. Which queue it has is decided at each launch.
 fn lanes(plan: &Body) -> Vec<Lane> {
-    let lane = |(index, device): (usize, &&'static super::device::Device)| {
-        Lane::new(format!("graph branch {index}"), device.assign_queue())
-    };
-    plan.lanes.iter().enumerate().map(lane).collect()
+    (0..plan.lanes.len()).map(|index| Lane::new(format!("graph branch {index}"), 0)).collect()
 }
 
 /// Launches all nodes behind what is on the stream.
@@ -107,11 +105,9 @@ impl State {
         after.extend(self.last.take());
         lane.clock.join(&self.clock);
         let start = lane.enqueue(stream.device, after, Work::Nothing, None);
-        // The first branch runs in the launching stream's queue.
-        if let Some(first) = self.lanes.first_mut() {
-            first.queue = lane.queue;
-        }
-        for branch in &mut self.lanes {
+        // The first branch runs in the launching stream's queue, the others beside it.
+        for (index, branch) in self.lanes.iter_mut().enumerate() {
+            branch.queue = (lane.queue + index) % stream.device.queues.len();
             branch.clock.join(&lane.clock);
         }
         let ends = self.put_nodes(&start);

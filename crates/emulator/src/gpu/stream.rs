@@ -110,7 +110,8 @@ pub fn destroy(stream: usize) -> Answer<()> {
     if stream <= STREAM_PER_THREAD {
         return Err(CudaError::INVALID_HANDLE);
     }
-    capture::stream_destroyed(stream)?;
+    process::init()?;
+    capture::stream_destroyed(stream);
     let stream = STREAMS.remove(stream)?;
     lock(&stream.device.order).remove(stream.handle);
     Ok(())

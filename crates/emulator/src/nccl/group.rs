@@ -106,7 +106,9 @@ pub(crate) fn enqueue(call: &Call) -> Outcome {
             });
             group.batches[index].add(work, call.stream);
         }
-        Err(error) => drop(group.error.get_or_insert(error)),
+        Err(error) => {
+            group.error.get_or_insert(error);
+        }
     });
     let ended = end();
     failed.map_or(ended, Err)
@@ -120,6 +122,26 @@ pub(crate) fn create(comm: Arc<Communicator>, recipe: Recipe, out: *mut Comm) ->
     start();
     GROUP.with_borrow_mut(|group| group.creations.push(Creation { comm, recipe, handle, out }));
     end()
+}
+
+/// Adds a child of a split. One without a colour takes part in the meeting and gets no handle.
+pub(crate) fn create_child(comm: Arc<Communicator>, recipe: Recipe, out: *mut Comm, nameless: bool) -> Outcome {
+    if !nameless {
+        return create(comm, recipe, out);
+    }
+    // SAFETY: the exported function has checked that `out` is not null; the caller owns it.
+    unsafe { *out = std::ptr::null_mut() };
+    start();
+    let handle = std::ptr::null_mut();
+    GROUP.with_borrow_mut(|group| group.creations.push(Creation { comm, recipe, handle, out }));
+    end()
+}
+
+/// Makes the group that is open fail at its end.
+pub(crate) fn refuse(error: NcclError) {
+    GROUP.with_borrow_mut(|group| {
+        group.error.get_or_insert(error);
+    });
 }
 
 fn blocking(group: &Group) -> Outcome<bool> {
@@ -184,7 +206,7 @@ fn run_in_background(group: Group) -> Outcome {
 impl Creation {
     /// Takes the handle back: the communicator will not be.
     fn discard(&self) {
-        if registry::remove(self.handle, "ncclGroupEnd").is_ok() {
+        if !self.handle.is_null() && registry::remove(self.handle, "ncclGroupEnd").is_ok() {
             // SAFETY: the group ends on the thread and within the calls that gave `out`.
             unsafe { *self.out = std::ptr::null_mut() };
         }

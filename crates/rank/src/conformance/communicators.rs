@@ -1,10 +1,10 @@
 //! Communicators: what they say about themselves, every way to make one, children by
-//! split and shrink, several at once, and every way to end one.
+//! split, several at once, and every way to end one.
 
 use airamp_vendor_abi::nccl::{NcclResult, SPLIT_NOCOLOR};
 
-use super::Case;
 use super::lanes::Lanes;
+use super::{Case, resizing};
 use crate::error::RankError;
 use crate::nccl::{Communicator, Making};
 use crate::session::{Observed, Session};
@@ -38,14 +38,11 @@ pub(super) fn queries() -> Vec<Case> {
             let device = session.nccl.device(comm)?;
             observed.digest.add(&device.to_le_bytes());
             observed.result = session.nccl.async_error(comm)?;
-            observed.expect(observed_is_success(observed.result), || "an asynchronous error at rest".into());
+            let at_rest = observed.result == NcclResult::SUCCESS.0;
+            observed.expect(at_rest, || "an asynchronous error at rest".into());
             Ok(observed)
         }),
     ]
-}
-
-fn observed_is_success(code: i32) -> bool {
-    code == NcclResult::SUCCESS.0
 }
 
 pub(super) fn cases(session: &Session) -> Vec<Case> {
@@ -74,14 +71,16 @@ pub(super) fn cases(session: &Session) -> Vec<Case> {
     if functions.ncclCommSplit.is_some() {
         cases.extend(splits());
     }
-    if functions.ncclCommShrink.is_some() {
-        cases.push(Case::new("communicator/shrunk_by_the_last_rank", shrunk));
-    }
+    cases.extend(resizing::cases(session));
     cases
 }
 
 /// Runs AllReduces over a communicator and compares, as every case here does.
-fn use_it(session: &Session, comm: &Communicator, observed: &mut Observed) -> Result<(), RankError> {
+pub(super) fn use_it(
+    session: &Session,
+    comm: &Communicator,
+    observed: &mut Observed,
+) -> Result<(), RankError> {
     let place = [comm.rank as u8, comm.size as u8];
     observed.digest.add(&place);
     Lanes::new(LANES, ELEMENTS).run(session, comm, observed)
@@ -121,6 +120,7 @@ fn ended_by(
 ) -> Result<Observed, RankError> {
     let (mut observed, comm) = (Observed::new(), session.another_communicator(Making::Plain)?);
     use_it(session, &comm, &mut observed)?;
+    session.wait_for_everyone()?;
     end(comm)?;
     use_it(session, &session.comm, &mut observed)?;
     Ok(observed)
@@ -177,24 +177,5 @@ fn split_of_a_split(session: &mut Session) -> Result<Observed, RankError> {
         use_it(session, &child, &mut observed)?;
         child.destroy()?;
     }
-    Ok(observed)
-}
-
-fn shrunk(session: &mut Session) -> Result<Observed, RankError> {
-    let mut observed = Observed::new();
-    let parent = session.another_communicator(Making::Plain)?;
-    use_it(session, &parent, &mut observed)?;
-    let last = parent.size - 1;
-    // The excluded rank does not call.
-    if parent.rank < last {
-        let child = parent.shrink(&[last as i32])?;
-        let found = child.as_ref().map(|child| (child.rank, child.size));
-        observed.expect(found == Some((parent.rank, last)), || format!("rank and size are {found:?}"));
-        if let Some(child) = child {
-            use_it(session, &child, &mut observed)?;
-            child.destroy()?;
-        }
-    }
-    parent.destroy()?;
     Ok(observed)
 }

@@ -160,6 +160,7 @@ fn failing(session: &mut Session) -> Result<Observed, RankError> {
     observed.result = ended;
     observed.expect(bad == invalid, || format!("a wrong reduction returned {bad}"));
     observed.expect(ended == invalid, || format!("GroupEnd returned {ended}"));
+    session.wait_for_everyone()?;
     comm.abort()?;
     Ok(observed)
 }

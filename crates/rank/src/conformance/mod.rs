@@ -10,6 +10,7 @@ mod groups;
 mod lanes;
 mod misuse;
 mod point_to_point;
+mod resizing;
 mod streams;
 
 use std::io::Write;

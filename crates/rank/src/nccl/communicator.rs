@@ -69,6 +69,40 @@ impl Communicator {
         self.child(raw)
     }
 
+    /// An id by which a newcomer joins the next grow; to be asked for on one rank only.
+    pub(crate) fn grow_id(&self) -> Result<UniqueId, RankError> {
+        let mut id = UniqueId { internal: [0; 128] };
+        invoke!(self.nccl, ncclCommGetUniqueId(self.raw, &raw mut id))?;
+        Ok(id)
+    }
+
+    /// This communicator with more ranks; `id` only on the rank that asked for it.
+    pub(crate) fn grow(&self, size: usize, id: Option<&UniqueId>) -> Result<Option<Self>, RankError> {
+        let (mut raw, nranks) = (ptr::null_mut(), size as i32);
+        let id = id.map_or(ptr::null(), ptr::from_ref);
+        invoke!(self.nccl, ncclCommGrow(self.raw, nranks, id, -1, &raw mut raw, ptr::null_mut()))?;
+        self.child(raw)
+    }
+
+    /// A newcomer's side of a grow.
+    pub(crate) fn join(nccl: &Rc<Nccl>, id: &UniqueId, rank: usize, size: usize) -> Result<Self, RankError> {
+        let (mut raw, nranks, own) = (ptr::null_mut(), size as i32, rank as i32);
+        let none = ptr::null_mut();
+        invoke!(nccl, ncclCommGrow(none, nranks, ptr::from_ref(id), own, &raw mut raw, ptr::null_mut()))?;
+        Ok(Self { nccl: nccl.clone(), raw, rank, size })
+    }
+
+    /// A communicator of this process alone.
+    pub(crate) fn alone(nccl: &Rc<Nccl>, device: i32) -> Result<Self, RankError> {
+        let mut raw = ptr::null_mut();
+        invoke!(nccl, ncclCommInitAll(&raw mut raw, 1, &raw const device))?;
+        Ok(Self { nccl: nccl.clone(), raw, rank: 0, size: 1 })
+    }
+
+    pub(crate) fn revoke(&self) -> Result<(), RankError> {
+        invoke!(self.nccl, ncclCommRevoke(self.raw, 0))
+    }
+
     fn child(&self, raw: Comm) -> Result<Option<Self>, RankError> {
         if raw.is_null() {
             return Ok(None);

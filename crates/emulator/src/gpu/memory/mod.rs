@@ -55,11 +55,12 @@ pub fn alloc_on(device: &'static Device, len: usize) -> Answer<u64> {
 /// Frees device memory, after the device's running work unless that is switched off.
 /// The address 0 is accepted.
 pub fn free(ptr: u64) -> Result<(), Fault> {
+    let refuse = |code| Fault::new(code, format!("free of {ptr:#x} was refused: error {}", code.0));
+    // Also for the address 0, with which programs ask for the device to be initialised.
+    context::current().map_err(refuse)?;
     if ptr == 0 {
         return Ok(());
     }
-    let refuse = |code| Fault::new(code, format!("free of {ptr:#x} was refused: error {}", code.0));
-    process::init().map_err(refuse)?;
     capture::refuse_unsafe_call().map_err(refuse)?;
     let Some(device) = owner(ptr) else {
         let message = format!("free of {ptr:#x}, which is not device memory");

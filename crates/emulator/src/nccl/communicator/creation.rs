@@ -5,7 +5,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use airamp_vendor_abi::nccl::SPLIT_NOCOLOR;
 
 use super::Communicator;
 use crate::nccl::error::{NcclError, Outcome};
@@ -95,6 +97,11 @@ pub(crate) fn new_meeting() -> Outcome<Meeting> {
     if let Some(shared) = Meeting::from_environment()? {
         return Ok(shared);
     }
+    private_meeting()
+}
+
+/// A meeting that no environment variable moves elsewhere.
+pub(crate) fn private_meeting() -> Outcome<Meeting> {
     let board = switchboard::open()?;
     Ok(Meeting { magic: switchboard::random(), address: board.address })
 }
@@ -108,6 +115,10 @@ pub(crate) fn establish(comm: &Arc<Communicator>, recipe: &Recipe) -> Outcome {
     let _doorway = hosts.then(|| Doorway::open(place.root)).transpose()?;
     let member = introduce(comm, recipe, board);
     let assembly = gathering::join(place.root, place.key, place.size, place.rank, member, &stop)?;
+    if matches!(recipe, Recipe::Split { color: SPLIT_NOCOLOR, .. }) {
+        // It came so that the others need not wait, and belongs to nobody.
+        return Ok(());
+    }
     let (key, rank, members) = seat(recipe, &place, assembly);
     refuse_shared_device(&members)?;
     let neighbours = match members.len() {
@@ -176,12 +187,4 @@ fn mix(key: u64, kind: u64, number: u64) -> u64 {
         value = (value ^ (value >> 29)).wrapping_mul(factor);
     }
     value ^ (value >> 32)
-}
-
-/// A number for communicators that live in one process and need no id of the user's.
-pub(crate) fn private_meeting() -> Outcome<Meeting> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let board = switchboard::open()?;
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    Ok(Meeting { magic: mix(switchboard::random(), 0, number), address: board.address })
 }

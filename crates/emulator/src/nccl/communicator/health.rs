@@ -106,6 +106,14 @@ impl Health {
         Ok(())
     }
 
+    /// Whether questions about the communicator can be answered.
+    pub(crate) fn readable(&self) -> Outcome {
+        match self.phase() {
+            Phase::Revoked | Phase::Finalized => Ok(()),
+            _ => self.usable(),
+        }
+    }
+
     /// Whether children may still be made of it: a revoked communicator is there for that.
     pub(crate) fn can_be_parent(&self) -> Outcome {
         match self.phase() {

@@ -5,11 +5,14 @@
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::shaping::{Bucket, Grant};
 
 pub(crate) struct Link {
     stream: TcpStream,
+    /// Messages so far; both ends count alike.
+    messages: AtomicU64,
 }
 
 /// How far an attempt came.
@@ -25,7 +28,12 @@ pub(crate) enum Progress {
 impl Link {
     pub(crate) fn new(stream: TcpStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream })
+        Ok(Self { stream, messages: AtomicU64::new(0) })
+    }
+
+    /// The number of the next message.
+    pub(crate) fn number(&self) -> u64 {
+        self.messages.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn write(&self, bytes: &[u8], bucket: &Bucket) -> Result<Progress> {

@@ -1,0 +1,54 @@
+//! The C functions. Each fills in what its header promises and calls one function of the crate.
+//!
+//! Nothing unwinds out of here, and every error becomes a result code in [`boundary`]. The fault
+//! variables are obeyed there too, before anything has happened.
+
+mod collectives;
+mod communicators;
+mod information;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use airamp_vendor_abi::nccl::NcclResult;
+
+use super::error::{self, NcclError, Outcome};
+use super::faults;
+
+pub use collectives::*;
+pub use communicators::*;
+pub use information::*;
+
+/// Defines `nccl*` and `pnccl*` from one body, which does not call either by name: a preloaded
+/// library may stand before both.
+macro_rules! exported {
+    ($($(#[$doc:meta])* fn $name:ident / $pname:ident ($($arg:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The arguments are what the C header asks for.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $kind),*) -> NcclResult {
+            crate::nccl::exports::boundary(stringify!($name), || $body)
+        }
+
+        /// The profiling name of the function above.
+        ///
+        /// # Safety
+        /// The arguments are what the C header asks for.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $pname($($arg: $kind),*) -> NcclResult {
+            crate::nccl::exports::boundary(stringify!($name), || $body)
+        }
+    )*};
+}
+pub(crate) use exported;
+
+/// Between C and the crate: faults by order, no unwinding, a result code.
+#[inline]
+pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Outcome) -> NcclResult {
+    let guarded = faults::enter(function).and_then(|()| {
+        let panicked = |_| Err(NcclError::Internal(format!("{function} panicked")));
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(panicked)
+    });
+    error::finish(guarded)
+}

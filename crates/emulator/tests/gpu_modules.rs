@@ -1,0 +1,193 @@
+//! Modules: code objects are read for what is in them, and nothing else is launched.
+
+mod gpu;
+
+use airamp_emulator::gpu::kernels::Launch;
+use airamp_emulator::gpu::module::{self, Architecture};
+use airamp_emulator::gpu::{attributes, context, copy, memory, stream};
+use airamp_vendor_abi::cuda::{CudaError, STREAM_NON_BLOCKING};
+use gpu::in_own_process;
+
+const EM_CUDA: u16 = 190;
+const EM_AMDGPU: u16 = 224;
+const SM_90: u32 = 90;
+const GFX942: u32 = 0x4c;
+
+/// A symbol for the file below: name, and whether it is a function.
+type Symbol<'a> = (&'a str, bool);
+
+/// A minimal ELF file with one text section and the given symbols.
+fn code_object(machine: u16, flags: u32, symbols: &[Symbol<'_>]) -> Vec<u8> {
+    let mut names = vec![0u8];
+    let mut table = vec![0u8; 24];
+    for (name, is_function) in symbols {
+        table.extend((names.len() as u32).to_le_bytes());
+        table.extend([0x10 | if *is_function { 2 } else { 1 }, 0]);
+        table.extend(1u16.to_le_bytes());
+        table.extend([0; 16]);
+        names.extend(name.bytes().chain([0]));
+    }
+    let (text_at, table_at) = (64u64, 80u64);
+    let names_at = table_at + table.len() as u64;
+    let sections_at = (names_at + names.len() as u64).next_multiple_of(8);
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([2u16, machine].iter().flat_map(|n| n.to_le_bytes()));
+    file.extend(1u32.to_le_bytes());
+    file.extend([0u64, 0, sections_at].iter().flat_map(|n| n.to_le_bytes()));
+    file.extend(flags.to_le_bytes());
+    file.extend([64u16, 56, 0, 64, 4, 3].iter().flat_map(|n| n.to_le_bytes()));
+    file.resize(table_at as usize, 0);
+    file.extend(&table);
+    file.extend(&names);
+    file.resize(sections_at as usize, 0);
+    let mut section = |kind: u32, flags: u64, at: u64, len: usize, link: u32, entry: u64| {
+        file.extend([0u32, kind].iter().flat_map(|n| n.to_le_bytes()));
+        file.extend([flags, 0, at, len as u64].iter().flat_map(|n| n.to_le_bytes()));
+        file.extend([link, u32::from(entry > 0)].iter().flat_map(|n| n.to_le_bytes()));
+        file.extend([8u64, entry].iter().flat_map(|n| n.to_le_bytes()));
+    };
+    section(0, 0, 0, 0, 0, 0);
+    section(1, 6, text_at, 16, 0, 0);
+    section(2, 0, table_at, table.len(), 3, 24);
+    section(3, 0, names_at, names.len(), 0, 0);
+    file
+}
+
+fn cubin(names: &[&str]) -> Vec<u8> {
+    let symbols: Vec<Symbol<'_>> = names.iter().map(|name| (*name, true)).collect();
+    code_object(EM_CUDA, SM_90, &symbols)
+}
+
+fn arguments(values: &[&[u8]]) -> Launch {
+    let arguments = values.iter().map(|bytes| Box::from(*bytes)).collect();
+    Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, arguments }
+}
+
+#[test]
+fn a_kernel_that_the_code_object_has_is_launched_by_its_name() {
+    let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+    let module = module::load(&cubin(&["airamp_emu_fill_u32"])).unwrap();
+    let function = module::function(module, "airamp_emu_fill_u32").unwrap();
+    let ptr = memory::alloc(400).unwrap();
+    let launch = arguments(&[&ptr.to_le_bytes(), &7u32.to_le_bytes(), &100u64.to_le_bytes()]);
+    module::launch(function, stream, launch).unwrap();
+    let mut back = [0u32; 100];
+    let to_host = copy::Copy { to: back.as_mut_ptr() as u64, from: ptr, len: 400, direction: 2 };
+    copy::asynchronous(stream, to_host).unwrap();
+    assert_eq!(back, [7; 100]);
+    module::unload(module).unwrap();
+    assert_eq!(module::function(module, "airamp_emu_fill_u32"), Err(CudaError::INVALID_HANDLE));
+}
+
+#[test]
+fn a_kernel_that_the_code_object_lacks_is_not_found() {
+    let module = module::load(&cubin(&["airamp_emu_add_f32"])).unwrap();
+    assert_eq!(module::function(module, "airamp_emu_fill_u32"), Err(CudaError::NOT_FOUND));
+}
+
+#[test]
+fn a_kernel_without_an_implementation_fails_at_launch_and_is_named() {
+    let test = "a_kernel_without_an_implementation_fails_at_launch_and_is_named";
+    let ended = in_own_process(test, &[], || {
+        let module = module::load(&cubin(&["somebody_elses_kernel"])).unwrap();
+        let function = module::function(module, "somebody_elses_kernel").unwrap();
+        assert_eq!(module::launch(function, 0, arguments(&[])), Err(CudaError::NOT_SUPPORTED));
+    });
+    ended.expect_success();
+    assert!(ended.errors.contains("somebody_elses_kernel"), "{}", ended.errors);
+}
+
+#[test]
+fn code_for_another_architecture_is_refused() {
+    for (machine, flags) in [(EM_CUDA, 100), (EM_CUDA, 80), (EM_AMDGPU, GFX942), (62, 0)] {
+        let image = code_object(machine, flags, &[("kernel", true)]);
+        assert_eq!(module::load(&image), Err(CudaError::NO_BINARY_FOR_GPU));
+    }
+    assert_eq!(module::load(b"\x7fELF and then noise"), Err(CudaError::INVALID_IMAGE));
+    assert_eq!(module::load(b"noise"), Err(CudaError::INVALID_IMAGE));
+}
+
+#[test]
+fn the_kernels_of_an_amd_code_object_are_those_with_a_descriptor() {
+    let variables = [("AIRAMP_EMU_ARCH", "gfx942:sramecc+:xnack-")];
+    let test = "the_kernels_of_an_amd_code_object_are_those_with_a_descriptor";
+    let ended = in_own_process(test, &variables, || {
+        let symbols = [("kernel", true), ("kernel.kd", false), ("device_function", true)];
+        let module = module::load(&code_object(EM_AMDGPU, GFX942, &symbols)).unwrap();
+        assert!(module::function(module, "kernel").is_ok());
+        assert_eq!(module::function(module, "device_function"), Err(CudaError::NOT_FOUND));
+        assert_eq!(module::load(&cubin(&["kernel"])), Err(CudaError::NO_BINARY_FOR_GPU));
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn ptx_is_read_for_its_entries() {
+    let text = b".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry airamp_emu_spin_us(\n)\n\0";
+    let module = module::load(text).unwrap();
+    assert!(module::function(module, "airamp_emu_spin_us").is_ok());
+    assert_eq!(module::function(module, "airamp_emu_fill_u32"), Err(CudaError::NOT_FOUND));
+    let newer = b".version 7.0\n.target sm_120\n.entry kernel()";
+    assert_eq!(module::load(newer), Err(CudaError::INVALID_PTX));
+}
+
+#[test]
+fn the_length_of_an_image_is_found_in_it() {
+    let mut image = cubin(&["kernel"]);
+    let len = image.len();
+    image.extend([0xaa; 100]);
+    // SAFETY: the image is whole.
+    assert_eq!(unsafe { module::image_len(image.as_ptr()) }, Some(len));
+    // SAFETY: a C string.
+    assert_eq!(unsafe { module::image_len(c".version 7.0".as_ptr().cast()) }, Some(12));
+}
+
+#[test]
+fn an_architecture_that_does_not_exist_can_be_reported() {
+    let variables = [("AIRAMP_EMU_ARCH", "sm_999")];
+    let ended = in_own_process("an_architecture_that_does_not_exist_can_be_reported", &variables, || {
+        let device = context::current().unwrap();
+        assert_eq!(attributes::attribute(device, 75), Ok(99));
+        assert_eq!(attributes::attribute(device, 76), Ok(9));
+        assert_eq!(module::load(&cubin(&["kernel"])), Err(CudaError::NO_BINARY_FOR_GPU));
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn amd_names_have_their_numbers() {
+    let capability = |name| Architecture::parse(name).unwrap().capability();
+    assert_eq!(capability("gfx942"), (9, 4));
+    assert_eq!(capability("gfx90a"), (9, 0));
+    assert_eq!(capability("gfx1100"), (11, 0));
+    assert_eq!(capability("sm_90a"), (9, 0));
+    assert_eq!(capability("sm_120"), (12, 0));
+}
+
+#[test]
+fn the_nth_launch_fails_as_asked() {
+    let variables = [("AIRAMP_EMU_FAIL_LAUNCH", "2")];
+    let ended = in_own_process("the_nth_launch_fails_as_asked", &variables, || {
+        let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+        let module = module::load(&cubin(&["airamp_emu_spin_us"])).unwrap();
+        let function = module::function(module, "airamp_emu_spin_us").unwrap();
+        let launch = || module::launch(function, stream, arguments(&[&1u64.to_le_bytes()]));
+        launch().unwrap();
+        assert_eq!(stream::synchronize(stream), Ok(()));
+        launch().unwrap();
+        assert_eq!(stream::synchronize(stream), Err(CudaError::LAUNCH_FAILED));
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn a_launch_without_threads_is_refused() {
+    let module = module::load(&cubin(&["airamp_emu_spin_us"])).unwrap();
+    let function = module::function(module, "airamp_emu_spin_us").unwrap();
+    let mut launch = arguments(&[&1u64.to_le_bytes()]);
+    launch.block = [1025, 1, 1];
+    assert_eq!(module::launch(function, 0, launch.clone()), Err(CudaError::INVALID_VALUE));
+    launch.block = [0, 1, 1];
+    assert_eq!(module::launch(function, 0, launch), Err(CudaError::INVALID_VALUE));
+}
