@@ -168,9 +168,11 @@ def main():
         point_to_point(nccl, comm, stream.cuda_stream)
     torch.cuda.synchronize()
     nccl.CommDestroy(comm)
-    # The store lives in rank 0 and must outlast every reader.
-    store.set(f"done-{RANK}", "1")
-    store.wait([f"done-{rank}" for rank in range(SIZE)])
+    # The store lives in rank 0 and must outlast every other rank's use of it.
+    if RANK != 0:
+        store.set(f"done-{RANK}", "1")
+    elif SIZE > 1:
+        store.wait([f"done-{rank}" for rank in range(1, SIZE)])
 
 
 if __name__ == "__main__":

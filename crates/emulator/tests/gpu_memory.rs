@@ -127,6 +127,24 @@ fn the_device_gives_no_more_than_it_has() {
 }
 
 #[test]
+fn addresses_are_used_again_only_when_they_run_out() {
+    let variables = [("AIRAMP_EMU_MEMORY_BYTES", "1073741824")];
+    let ended = in_own_process("addresses_are_used_again_only_when_they_run_out", &variables, || {
+        let mut seen = Vec::new();
+        for _ in 0..200 {
+            let ptr = memory::alloc(1 << 30).unwrap();
+            memory::free(ptr).unwrap();
+            let fault = memory::resolve(ptr, 1).unwrap_err();
+            assert!(fault.message.contains("use after free"), "{}", fault.message);
+            seen.push(ptr);
+        }
+        let again = (1..seen.len()).find(|index| seen[..*index].contains(&seen[*index]));
+        assert!(again.is_some_and(|index| index > 50), "first used again at {again:?}");
+    });
+    ended.expect_success();
+}
+
+#[test]
 fn the_nth_allocation_fails_as_asked() {
     let variables = [("AIRAMP_EMU_FAIL_ALLOC", "3")];
     let ended = in_own_process("the_nth_allocation_fails_as_asked", &variables, || {

@@ -267,6 +267,32 @@ fn what_is_in_order_is_no_race() {
 }
 
 #[test]
+fn queues_that_wait_for_each_other_come_to_an_end() {
+    let variables = [("CUDA_DEVICE_MAX_CONNECTIONS", "2"), ("AIRAMP_EMU_LAUNCH_QUEUE", "8")];
+    let ended = in_own_process("queues_that_wait_for_each_other_come_to_an_end", &variables, || {
+        let streams: Vec<usize> = (0..5).map(|_| non_blocking()).chain([0]).collect();
+        let events: Vec<usize> = (0..5).map(|_| event::create(EVENT_DISABLE_TIMING).unwrap()).collect();
+        let use_all = |mut random: usize| {
+            for _ in 0..500 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let stream = streams[(random >> 33) % streams.len()];
+                let event = events[(random >> 45) % events.len()];
+                match random >> 61 {
+                    0..3 => event::record(stream, event).unwrap(),
+                    3..6 => event::wait(stream, event).unwrap(),
+                    _ => stream::submit(stream, operation("nothing", || Ok(()))).unwrap(),
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..5).for_each(|seed| drop(scope.spawn(move || use_all(seed))));
+        });
+        streams.iter().for_each(|stream| stream::synchronize(*stream).unwrap());
+    });
+    ended.expect_success();
+}
+
+#[test]
 fn the_check_for_races_can_be_switched_off() {
     let variables = [("AIRAMP_EMU_RACECHECK", "0")];
     let ended = in_own_process("the_check_for_races_can_be_switched_off", &variables, || {

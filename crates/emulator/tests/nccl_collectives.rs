@@ -49,9 +49,12 @@ fn rooted_collectives_serve_their_root() {
             let send = Buffer::of(&input(rank.rank, count));
             let recv = Buffer::of(&vec![-1.0; count]);
             // SAFETY: the arguments are what the header asks for.
-            ok(unsafe { ncclReduce(send.ptr(), recv.ptr(), count, F32, RedOp::SUM, root, comm, stream as _) });
+            ok(unsafe {
+                ncclReduce(send.ptr(), recv.ptr(), count, F32, RedOp::SUM, root, comm, stream as _)
+            });
             sync(stream);
-            let expected = (0..count).map(|index| if rank.rank == root as usize { total(4, index) } else { -1.0 });
+            let expected =
+                (0..count).map(|index| if rank.rank == root as usize { total(4, index) } else { -1.0 });
             assert_eq!(recv.values(), expected.collect::<Vec<_>>());
             // SAFETY: as above.
             ok(unsafe { ncclBroadcast(send.ptr(), recv.ptr(), count, F32, root, comm, stream as _) });
@@ -200,8 +203,15 @@ fn rccls_own_functions_work_too() {
         // SAFETY: the arguments are what the header asks for.
         ok(unsafe {
             ncclAllToAllv(
-                send.ptr(), send_counts.as_ptr(), send_offsets.as_ptr(),
-                recv.ptr(), recv_counts.as_ptr(), recv_offsets.as_ptr(), F32, comm, stream as _,
+                send.ptr(),
+                send_counts.as_ptr(),
+                send_offsets.as_ptr(),
+                recv.ptr(),
+                recv_counts.as_ptr(),
+                recv_offsets.as_ptr(),
+                F32,
+                comm,
+                stream as _,
             )
         });
         sync(stream);

@@ -76,7 +76,10 @@ impl Measurements {
     pub(super) fn take(&mut self, side: Side, line: Line) {
         match line {
             Line::Plan { ranks, nccl, version, measurements } => {
-                (self.nccl, self.version) = (nccl, version);
+                // With the library its own file stands in front of the vendor's.
+                if side == Side::Bare {
+                    (self.nccl, self.version) = (nccl, version);
+                }
                 self.expected = ranks * measurements;
             }
             Line::Progress { .. } => {}

@@ -21,7 +21,8 @@ use crate::emulator::{self, Vendor};
 use crate::launch::{Job, Output};
 
 /// Whichever comes second in a pair of runs comes first in the next pair.
-const ROUNDS: [Side; 4] = [Side::Bare, Side::With, Side::With, Side::Bare];
+const ROUNDS: [Side; 8] =
+    [Side::Bare, Side::With, Side::With, Side::Bare, Side::Bare, Side::With, Side::With, Side::Bare];
 
 const COLLECTIVES: [&str; 8] =
     ["all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "gather", "scatter"];

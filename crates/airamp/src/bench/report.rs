@@ -54,7 +54,8 @@ impl Report {
         let widths: [usize; 8] = std::array::from_fn(|column| {
             rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
         });
-        let mut text = format!("{} ranks, NCCL {} ({})\n\n", self.ranks, self.nccl_version, self.nccl);
+        let version = version(self.nccl_version);
+        let mut text = format!("{} ranks, NCCL {version} ({})\n\n", self.ranks, self.nccl);
         for row in &rows {
             let line: Vec<String> =
                 (0..row.len()).map(|column| padded(column, &row[column], widths[column])).collect();
@@ -63,6 +64,11 @@ impl Report {
         }
         text
     }
+}
+
+/// 22809 is 2.28.9.
+fn version(code: i32) -> String {
+    format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100)
 }
 
 /// Names to the left, numbers to the right.

@@ -53,7 +53,11 @@ pub fn symbols_to_hide() -> Vec<&'static CStr> {
     static HIDDEN: OnceLock<Vec<CString>> = OnceLock::new();
     let hidden = HIDDEN.get_or_init(|| {
         let names = absent(version(), process::vendor());
-        names.into_iter().flat_map(|name| [name.to_owned(), format!("p{name}")]).filter_map(|name| CString::new(name).ok()).collect()
+        names
+            .into_iter()
+            .flat_map(|name| [name.to_owned(), format!("p{name}")])
+            .filter_map(|name| CString::new(name).ok())
+            .collect()
     });
     hidden.iter().map(CString::as_c_str).collect()
 }

@@ -154,7 +154,10 @@ impl Call {
         let scalar = self.reduction(&comm)?;
         let whole = self.count.checked_mul(element).and_then(|bytes| bytes.checked_mul(size));
         whole.filter(|bytes| *bytes < isize::MAX as usize).ok_or_else(|| {
-            NcclError::InvalidArgument(format!("{}: a count of {} does not fit in memory", self.function, self.count))
+            NcclError::InvalidArgument(format!(
+                "{}: a count of {} does not fit in memory",
+                self.function, self.count
+            ))
         })?;
         if self.kind.is_collective() && self.kind != Kind::AlltoAllv && self.count == 0 {
             return Ok(None);
@@ -242,8 +245,9 @@ impl Call {
                 return Err(NcclError::null("an array of counts or offsets"));
             }
             // SAFETY: the caller of ncclAlltoAllv passes arrays with one entry per rank.
-            let (counts, offsets) =
-                unsafe { (std::slice::from_raw_parts(counts, size), std::slice::from_raw_parts(offsets, size)) };
+            let (counts, offsets) = unsafe {
+                (std::slice::from_raw_parts(counts, size), std::slice::from_raw_parts(offsets, size))
+            };
             let pieces = (0..size).filter(|peer| counts[*peer] > 0).map(|peer| Message {
                 peer,
                 ptr: base.wrapping_add((offsets[peer] * element) as u64),

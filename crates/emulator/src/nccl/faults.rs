@@ -22,15 +22,24 @@ struct Plan {
 static PLAN: LazyLock<Option<Plan>> = LazyLock::new(|| {
     let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
     let plan = Plan {
-        slow_ranks: entries("AIRAMP_EMU_SLOW_RANK", |part| Some((part.first()?.parse().ok()?, millis(part.get(1)?)?))),
-        deaths: entries("AIRAMP_EMU_DIE_AT_CALL", |part| Some((part.first()?.parse().ok()?, part.get(1)?.parse().ok()?))),
+        slow_ranks: entries("AIRAMP_EMU_SLOW_RANK", |part| {
+            Some((part.first()?.parse().ok()?, millis(part.get(1)?)?))
+        }),
+        deaths: entries("AIRAMP_EMU_DIE_AT_CALL", |part| {
+            Some((part.first()?.parse().ok()?, part.get(1)?.parse().ok()?))
+        }),
         failures: entries("AIRAMP_EMU_FAIL_CALL", |part| {
             Some(((*part.first()?).to_owned(), part.get(1)?.parse().ok()?, part.get(2)?.parse().ok()?))
         }),
-        slow_calls: entries("AIRAMP_EMU_SLOW_CALL", |part| Some(((*part.first()?).to_owned(), millis(part.get(1)?)?))),
+        slow_calls: entries("AIRAMP_EMU_SLOW_CALL", |part| {
+            Some(((*part.first()?).to_owned(), millis(part.get(1)?)?))
+        }),
         calls: Mutex::default(),
     };
-    let idle = plan.slow_ranks.is_empty() && plan.deaths.is_empty() && plan.failures.is_empty() && plan.slow_calls.is_empty();
+    let idle = plan.slow_ranks.is_empty()
+        && plan.deaths.is_empty()
+        && plan.failures.is_empty()
+        && plan.slow_calls.is_empty();
     (!idle).then_some(plan)
 });
 

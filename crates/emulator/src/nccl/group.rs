@@ -125,7 +125,12 @@ pub(crate) fn create(comm: Arc<Communicator>, recipe: Recipe, out: *mut Comm) ->
 }
 
 /// Adds a child of a split. One without a colour takes part in the meeting and gets no handle.
-pub(crate) fn create_child(comm: Arc<Communicator>, recipe: Recipe, out: *mut Comm, nameless: bool) -> Outcome {
+pub(crate) fn create_child(
+    comm: Arc<Communicator>,
+    recipe: Recipe,
+    out: *mut Comm,
+    nameless: bool,
+) -> Outcome {
     if !nameless {
         return create(comm, recipe, out);
     }
@@ -172,8 +177,10 @@ fn establish_all(creations: &[Creation]) -> Vec<Outcome> {
         return vec![creation::establish(comm, recipe)];
     }
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            jobs.into_iter().map(|(comm, recipe)| scope.spawn(move || creation::establish(comm, recipe))).collect();
+        let threads: Vec<_> = jobs
+            .into_iter()
+            .map(|(comm, recipe)| scope.spawn(move || creation::establish(comm, recipe)))
+            .collect();
         let panicked = |_| Err(NcclError::Internal("a thread that made a communicator panicked".into()));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     })

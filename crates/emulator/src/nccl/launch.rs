@@ -48,7 +48,8 @@ impl Batch {
 
     fn needs(&self) -> Outcome<Needs> {
         let own = self.comm.membership()?;
-        let others = |messages: &[Message]| messages.iter().map(|m| m.peer).filter(|peer| *peer != own.rank).collect();
+        let others =
+            |messages: &[Message]| messages.iter().map(|m| m.peer).filter(|peer| *peer != own.rank).collect();
         // Gather and Scatter move nothing around the ring and are announced elsewhere.
         let on_ring = |collective: &Collective| !matches!(collective.kind, Kind::Gather | Kind::Scatter);
         let ring = own.size() > 1 && self.collectives.iter().any(on_ring);

@@ -29,6 +29,11 @@ pub(crate) struct Ended {
 pub(crate) fn in_own_process(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) -> Ended {
     const ROLE: &str = "AIRAMP_TEST_BODY";
     if std::env::var(ROLE).is_ok_and(|role| role == test) {
+        std::thread::spawn(|| {
+            std::thread::sleep(3 * STUCK);
+            eprintln!("the process is stuck");
+            std::process::abort();
+        });
         body();
         std::process::exit(0);
     }

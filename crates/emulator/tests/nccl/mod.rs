@@ -7,6 +7,7 @@
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use airamp_emulator::gpu::copy::{self, Copy};
@@ -19,46 +20,61 @@ const LIMIT: Duration = Duration::from_secs(60);
 const IDS: usize = 4;
 
 /// How a rank's process ended.
-pub struct Ended {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// This process as one rank of a test.
-pub struct Rank {
-    pub rank: usize,
-    pub size: usize,
+pub(crate) struct Rank {
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
     ids: Vec<UniqueId>,
     folder: PathBuf,
 }
 
 /// Runs `body` in `size` processes; every one has to succeed.
-pub fn ranks(size: usize, body: impl FnOnce(Rank)) {
-    ranks_with(size, &[], body, |ended| {
-        for (rank, ended) in ended.iter().enumerate() {
-            assert_eq!(ended.code, Some(0), "rank {rank} failed\n{}\n{}", ended.stdout, ended.stderr);
-        }
-    });
+pub(crate) fn ranks(size: usize, body: impl FnOnce(Rank)) {
+    ranks_with(size, &[], body, |ended| ended.iter().for_each(Ended::expect_success));
 }
 
-/// Runs `body` in `size` processes with variables of their own; `judge` sees how they ended.
-pub fn ranks_with(size: usize, env: &[(&str, &str)], body: impl FnOnce(Rank), judge: impl FnOnce(&[Ended])) {
-    match Rank::from_environment() {
-        Some(rank) => body(rank),
-        None => judge(&start(size, env)),
+impl Ended {
+    #[track_caller]
+    pub(crate) fn expect_success(&self) {
+        // A name that selects no test would succeed too.
+        let ran = self.stdout.contains("1 passed");
+        assert!(ran && self.code == Some(0), "a rank failed\n{}\n{}", self.stdout, self.stderr);
     }
 }
 
-fn start(size: usize, env: &[(&str, &str)]) -> Vec<Ended> {
-    let name = std::thread::current().name().expect("a test's thread has its name").to_owned();
-    let folder = std::env::temp_dir().join(format!("airamp-{}-{}", std::process::id(), name.replace("::", "-")));
+/// Runs `body` in `size` processes with variables of their own; `judge` sees how they ended.
+pub(crate) fn ranks_with<F: FnOnce(Rank)>(
+    size: usize,
+    env: &[(&str, &str)],
+    body: F,
+    judge: impl FnOnce(&[Ended]),
+) {
+    match Rank::from_environment() {
+        Some(rank) => body(rank),
+        None => judge(&start(test_of::<F>(), size, env)),
+    }
+}
+
+/// The test that a closure was written in, by the name of its type: `program::test::{{closure}}`.
+fn test_of<F>() -> &'static str {
+    let name = std::any::type_name::<F>();
+    name.split("::").nth(1).expect("a closure inside of a test")
+}
+
+fn start(name: &str, size: usize, env: &[(&str, &str)]) -> Vec<Ended> {
+    let folder = std::env::temp_dir().join(format!("airamp-{}-{}", std::process::id(), name));
     std::fs::create_dir_all(&folder).expect("a folder for signals");
     let ids: Vec<String> = (0..IDS).map(|_| hex(&new_id())).collect();
     let children: Vec<Child> = (0..size)
         .map(|rank| {
             Command::new(std::env::current_exe().expect("the test's own program"))
-                .args([&name, "--exact", "--nocapture", "--test-threads=1"])
+                .args([name, "--exact", "--nocapture", "--test-threads=1"])
                 .env("AIRAMP_TEST_RANK", rank.to_string())
                 .env("AIRAMP_TEST_SIZE", size.to_string())
                 .env("AIRAMP_TEST_IDS", ids.join(","))
@@ -79,19 +95,14 @@ fn start(size: usize, env: &[(&str, &str)]) -> Vec<Ended> {
 }
 
 fn wait(mut child: Child, deadline: Instant) -> Ended {
-    let pid = child.id();
-    let killer = std::thread::spawn(move || {
-        while Instant::now() < deadline {
-            std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
-            // SAFETY: asks only whether the child, which has not been waited for, is there.
-            if unsafe { libc_kill(pid as i32, 0) } != 0 {
-                return;
-            }
-            if Instant::now() >= deadline {
-                // SAFETY: a child of this process that has outlived its time.
-                unsafe { libc_kill(pid as i32, 9) };
-            }
-            return;
+    let pid = child.id() as i32;
+    let (over, ended) = std::sync::mpsc::channel::<()>();
+    let guard = std::thread::spawn(move || {
+        if ended.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            == Err(RecvTimeoutError::Timeout)
+        {
+            // SAFETY: a child that has outlived its time and was not waited for yet.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     });
     let (mut out, mut err) = (String::new(), String::new());
@@ -102,14 +113,10 @@ fn wait(mut child: Child, deadline: Instant) -> Ended {
     });
     let _ = std::io::Read::read_to_string(&mut child.stdout.take().expect("piped"), &mut out);
     let stderr = reader.join().expect("stderr was read");
+    drop(over);
+    guard.join().expect("the guard ended");
     let status = child.wait().expect("the child was waited for");
-    killer.thread().unpark();
     Ended { code: status.code(), stdout: out, stderr }
-}
-
-unsafe extern "C" {
-    #[link_name = "kill"]
-    fn libc_kill(pid: i32, signal: i32) -> i32;
 }
 
 impl Rank {
@@ -123,12 +130,12 @@ impl Rank {
         })
     }
 
-    pub fn id(&self, index: usize) -> UniqueId {
+    pub(crate) fn id(&self, index: usize) -> UniqueId {
         self.ids[index]
     }
 
     /// The communicator of all ranks that goes by this id.
-    pub fn comm(&self, index: usize) -> Comm {
+    pub(crate) fn comm(&self, index: usize) -> Comm {
         let mut comm = std::ptr::null_mut();
         // SAFETY: the arguments are what the header asks for.
         ok(unsafe { ncclCommInitRank(&mut comm, self.size as i32, self.id(index), self.rank as i32) });
@@ -136,21 +143,21 @@ impl Rank {
     }
 
     /// Tells the other ranks that something has happened.
-    pub fn signal(&self, what: &str) {
+    pub(crate) fn signal(&self, what: &str) {
         std::fs::write(self.folder.join(what), []).expect("a signal is written");
     }
 
-    pub fn has_signal(&self, what: &str) -> bool {
+    pub(crate) fn has_signal(&self, what: &str) -> bool {
         self.folder.join(what).exists()
     }
 
-    pub fn await_signal(&self, what: &str) {
+    pub(crate) fn await_signal(&self, what: &str) {
         wait_until(what, || self.has_signal(what));
     }
 }
 
 /// Waits for something that has to come true; a test that waits in vain fails.
-pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !done() {
         assert!(Instant::now() < deadline, "{what} did not come");
@@ -159,17 +166,17 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[track_caller]
-pub fn ok(result: NcclResult) {
+pub(crate) fn ok(result: NcclResult) {
     assert_eq!(result, NcclResult::SUCCESS, "{}", last_error());
 }
 
-pub fn last_error() -> String {
+pub(crate) fn last_error() -> String {
     let text = ncclGetLastError(std::ptr::null_mut());
     // SAFETY: the function answers a C string that lives until the thread's next error.
     unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-pub fn new_id() -> UniqueId {
+pub(crate) fn new_id() -> UniqueId {
     let mut id = UniqueId { internal: [0; UNIQUE_ID_BYTES] };
     // SAFETY: the argument is what the header asks for.
     ok(unsafe { ncclGetUniqueId(&mut id) });
@@ -186,76 +193,86 @@ fn unhex(text: &str) -> UniqueId {
 }
 
 /// Device memory with contents.
-pub struct Buffer {
-    pub address: u64,
-    pub len: usize,
+pub(crate) struct Buffer {
+    pub(crate) address: u64,
+    pub(crate) len: usize,
 }
 
 impl Buffer {
-    pub fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         let address = memory::alloc(bytes.len().max(1)).expect("device memory");
         let buffer = Self { address, len: bytes.len() };
         let from = bytes.as_ptr() as u64;
-        copy::synchronous(Copy { to: address, from, len: bytes.len(), direction: MEMCPY_DEFAULT }).expect("a copy");
+        copy::synchronous(Copy { to: address, from, len: bytes.len(), direction: MEMCPY_DEFAULT })
+            .expect("a copy");
         buffer
     }
 
-    pub fn of(values: &[f32]) -> Self {
+    pub(crate) fn of(values: &[f32]) -> Self {
         Self::new(&values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>())
     }
 
-    pub fn ptr(&self) -> *mut c_void {
+    pub(crate) fn ptr(&self) -> *mut c_void {
         self.address as *mut c_void
     }
 
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len];
         let to = bytes.as_mut_ptr() as u64;
-        copy::synchronous(Copy { to, from: self.address, len: self.len, direction: MEMCPY_DEFAULT }).expect("a copy");
+        copy::synchronous(Copy { to, from: self.address, len: self.len, direction: MEMCPY_DEFAULT })
+            .expect("a copy");
         bytes
     }
 
-    pub fn values(&self) -> Vec<f32> {
+    pub(crate) fn values(&self) -> Vec<f32> {
         self.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
     }
 }
 
-pub fn new_stream() -> usize {
+pub(crate) fn new_stream() -> usize {
     stream::create(STREAM_NON_BLOCKING, 0).expect("a stream")
 }
 
 #[track_caller]
-pub fn sync(handle: usize) {
+pub(crate) fn sync(handle: usize) {
     assert_eq!(try_sync(handle), CudaError::SUCCESS);
 }
 
-pub fn try_sync(handle: usize) -> CudaError {
+pub(crate) fn try_sync(handle: usize) -> CudaError {
     stream::synchronize(handle).err().unwrap_or(CudaError::SUCCESS)
 }
 
-pub fn use_device(ordinal: i32) {
+pub(crate) fn use_device(ordinal: i32) {
     gpu::set_current(ordinal).expect("the device exists");
 }
 
-pub fn all_reduce(buffer: &Buffer, comm: Comm, handle: usize) -> NcclResult {
+pub(crate) fn all_reduce(buffer: &Buffer, comm: Comm, handle: usize) -> NcclResult {
     // SAFETY: the arguments are what the header asks for.
     unsafe {
-        ncclAllReduce(buffer.ptr(), buffer.ptr(), buffer.len / 4, DataType::FLOAT32, RedOp::SUM, comm, handle as _)
+        ncclAllReduce(
+            buffer.ptr(),
+            buffer.ptr(),
+            buffer.len / 4,
+            DataType::FLOAT32,
+            RedOp::SUM,
+            comm,
+            handle as _,
+        )
     }
 }
 
-pub fn send(buffer: &Buffer, peer: usize, comm: Comm, handle: usize) -> NcclResult {
+pub(crate) fn send(buffer: &Buffer, peer: usize, comm: Comm, handle: usize) -> NcclResult {
     // SAFETY: the arguments are what the header asks for.
     unsafe { ncclSend(buffer.ptr(), buffer.len / 4, DataType::FLOAT32, peer as i32, comm, handle as _) }
 }
 
-pub fn recv(buffer: &Buffer, peer: usize, comm: Comm, handle: usize) -> NcclResult {
+pub(crate) fn recv(buffer: &Buffer, peer: usize, comm: Comm, handle: usize) -> NcclResult {
     // SAFETY: the arguments are what the header asks for.
     unsafe { ncclRecv(buffer.ptr(), buffer.len / 4, DataType::FLOAT32, peer as i32, comm, handle as _) }
 }
 
 /// Runs `calls` inside one group.
-pub fn group(calls: impl FnOnce()) -> NcclResult {
+pub(crate) fn group(calls: impl FnOnce()) -> NcclResult {
     // SAFETY: no arguments.
     ok(unsafe { ncclGroupStart() });
     calls();
@@ -263,7 +280,7 @@ pub fn group(calls: impl FnOnce()) -> NcclResult {
     unsafe { ncclGroupEnd() }
 }
 
-pub fn async_error(comm: Comm) -> NcclResult {
+pub(crate) fn async_error(comm: Comm) -> NcclResult {
     let mut result = NcclResult::SUCCESS;
     // SAFETY: the arguments are what the header asks for.
     ok(unsafe { ncclCommGetAsyncError(comm, &mut result) });
@@ -271,7 +288,7 @@ pub fn async_error(comm: Comm) -> NcclResult {
 }
 
 #[track_caller]
-pub fn destroy(comm: Comm) {
+pub(crate) fn destroy(comm: Comm) {
     // SAFETY: the argument is what the header asks for.
     ok(unsafe { ncclCommDestroy(comm) });
 }

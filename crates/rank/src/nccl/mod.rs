@@ -6,6 +6,7 @@ mod communicator;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::transmute;
+use std::path::Path;
 use std::rc::Rc;
 
 use airamp_vendor::Functions;
@@ -50,7 +51,7 @@ pub(crate) use invoke;
 
 impl Nccl {
     pub(crate) fn open(kind: Kind) -> Result<Rc<Self>, RankError> {
-        let handle = open_library(kind)?;
+        let (handle, name) = open_library(kind)?;
         let look_up = |name: &CStr| -> *const c_void {
             // SAFETY: the handle is open and is never closed. Plain dlsym on purpose:
             // a preloaded interposer must see this look-up.
@@ -73,7 +74,7 @@ impl Nccl {
                 comm_async_error: transmute::<*const c_void, Option<QueryFn>>(look_up(
                     c"ncclCommGetAsyncError",
                 )),
-                path: path_of(look_up(c"ncclGetVersion")),
+                path: path_of(look_up(c"ncclGetVersion"), &name),
             }))
         }
     }
@@ -138,7 +139,8 @@ impl Nccl {
     }
 }
 
-fn open_library(kind: Kind) -> Result<*mut c_void, RankError> {
+/// The handle, and the name under which it was opened.
+fn open_library(kind: Kind) -> Result<(*mut c_void, String), RankError> {
     let names = match (std::env::var("AIRAMP_RANK_NCCL"), kind) {
         (Ok(path), _) if !path.is_empty() => vec![path],
         (_, Kind::Cuda) => vec!["libnccl.so.2".to_owned()],
@@ -150,7 +152,7 @@ fn open_library(kind: Kind) -> Result<*mut c_void, RankError> {
         // SAFETY: opening runs the constructors of the library that the user named.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if !handle.is_null() {
-            return Ok(handle);
+            return Ok((handle, name.clone()));
         }
         // SAFETY: dlerror returns null or a string valid until the next dl* call.
         refusals.push(text(unsafe { libc::dlerror() }));
@@ -158,8 +160,15 @@ fn open_library(kind: Kind) -> Result<*mut c_void, RankError> {
     Err(RankError::NoNccl(refusals.join("; ")))
 }
 
-fn path_of(address: *const c_void) -> String {
-    airamp_vendor::dl::owner_of(address).map_or_else(String::new, |owner| owner.path)
+/// The file that holds a function. One file can be mapped under another of its names
+/// first; then the one that was asked for is told, if it lies beside.
+fn path_of(address: *const c_void, opened: &str) -> String {
+    let Some(owner) = airamp_vendor::dl::owner_of(address) else { return String::new() };
+    let (mapped, beside) = (Path::new(&owner.path), Path::new(&owner.path).with_file_name(opened));
+    match (mapped.canonicalize(), beside.canonicalize()) {
+        (Ok(mapped), Ok(asked)) if mapped == asked => beside.to_string_lossy().into_owned(),
+        _ => owner.path,
+    }
 }
 
 fn text(address: *const c_char) -> String {

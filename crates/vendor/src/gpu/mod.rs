@@ -37,7 +37,7 @@ impl Kind {
     fn driver_libraries(self) -> &'static [&'static str] {
         match self {
             Self::Cuda => &["libcuda.so.1", "libcuda.so"],
-            Self::Hip => &["libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5"],
+            Self::Hip => &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"],
         }
     }
 }
@@ -74,14 +74,15 @@ impl Gpu {
 
     /// Opens whichever driver exists here, CUDA's first.
     pub fn open_any() -> Result<Self, GpuError> {
-        match Self::open(Kind::Cuda) {
-            Err(cuda @ GpuError::NoLibrary(_)) => Self::open(Kind::Hip).map_err(|hip| match hip {
-                // Neither is there: the usual machine without a GPU, so name both.
-                GpuError::NoLibrary(tried) => GpuError::NoLibrary(format!("{cuda}; {tried}")),
-                other => other,
-            }),
-            opened => opened,
-        }
+        let cuda = match Self::open(Kind::Cuda) {
+            Err(GpuError::NoLibrary(tried)) => tried,
+            opened => return opened,
+        };
+        Self::open(Kind::Hip).map_err(|error| match error {
+            // Neither is there: the usual machine without a GPU, so name both.
+            GpuError::NoLibrary(hip) => GpuError::NoLibrary(format!("{cuda}; {hip}")),
+            other => other,
+        })
     }
 
     pub fn kind(&self) -> Kind {

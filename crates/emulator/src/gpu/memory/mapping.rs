@@ -85,8 +85,11 @@ fn writable_view(len: u64) -> Option<(*mut u8, libc::c_int)> {
     }
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
     let view = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, file)?;
-    // SAFETY: keeps a forked child from writing into its parent's device.
-    unsafe { libc::madvise(view.cast(), len as usize, libc::MADV_DONTFORK) };
+    for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
+        // SAFETY: keeps a forked child from writing into its parent's device, and a core
+        // dump from walking through all of it.
+        unsafe { libc::madvise(view.cast(), len as usize, advice) };
+    }
     Some((view, file))
 }
 

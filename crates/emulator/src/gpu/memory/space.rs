@@ -97,9 +97,11 @@ impl AddressSpace {
     }
 
     fn forget_freed(&mut self, start: u64, end: u64) {
-        let overlaps = |(base, len): (&u64, &u64)| (*base < end && base + len > start).then_some(*base);
-        let stale: Vec<u64> = self.freed.iter().filter_map(overlaps).collect();
-        for base in stale {
+        // Freed ranges do not overlap each other, so that the first one below ends it.
+        let below = |freed: &BTreeMap<u64, u64>| freed.range(..end).next_back().map(|(b, len)| (*b, *len));
+        while let Some((base, len)) = below(&self.freed)
+            && base + len > start
+        {
             self.freed.remove(&base);
         }
     }

@@ -113,7 +113,7 @@ fn elf_functions(image: &[u8], device: &Architecture) -> Result<Vec<String>, Fau
     let names = file.symbols().filter_map(|symbol| {
         let name = symbol.name().ok().filter(|_| symbol.is_definition())?;
         match built_for {
-            Architecture::Sm(_) => (symbol.kind() == SymbolKind::Text).then_some(name),
+            Architecture::Sm(_) => (symbol.kind() == SymbolKind::Text && symbol.is_global()).then_some(name),
             Architecture::Gfx(_) => name.strip_suffix(".kd"),
         }
     });

@@ -51,7 +51,8 @@ fn missing_out(comm: &Communicator, needs: &Needs) -> Outcome<Vec<(Purpose, usiz
     let next = comm.membership()?.next();
     let links = comm.links();
     let ring = (needs.ring && links.ring_out.is_none()).then_some((Purpose::Ring, next));
-    let pairs = needs.to.iter().filter(|peer| !links.to.contains_key(peer)).map(|peer| (Purpose::Pair, *peer));
+    let pairs =
+        needs.to.iter().filter(|peer| !links.to.contains_key(peer)).map(|peer| (Purpose::Pair, *peer));
     Ok(ring.into_iter().chain(pairs).collect())
 }
 
@@ -59,7 +60,8 @@ fn missing_in(comm: &Communicator, needs: &Needs) -> Outcome<Vec<(Purpose, usize
     let previous = comm.membership()?.previous();
     let links = comm.links();
     let ring = (needs.ring && links.ring_in.is_none()).then_some((Purpose::Ring, previous));
-    let pairs = needs.from.iter().filter(|peer| !links.from.contains_key(peer)).map(|peer| (Purpose::Pair, *peer));
+    let pairs =
+        needs.from.iter().filter(|peer| !links.from.contains_key(peer)).map(|peer| (Purpose::Pair, *peer));
     Ok(ring.into_iter().chain(pairs).collect())
 }
 

@@ -69,7 +69,8 @@ impl Recipe {
                 let own = parent.membership()?;
                 let left: Vec<usize> = (0..own.size()).filter(|rank| !excluded.contains(rank)).collect();
                 let place = left.iter().position(|rank| *rank == own.rank);
-                let place = place.ok_or_else(|| NcclError::InvalidArgument("an excluded rank cannot shrink".into()))?;
+                let place = place
+                    .ok_or_else(|| NcclError::InvalidArgument("an excluded rank cannot shrink".into()))?;
                 let root = own.members[left[0]].address;
                 Ok(Place { root, key: mix(own.key, SHRINK, *number), size: left.len(), rank: place })
             }
@@ -125,7 +126,8 @@ pub(crate) fn establish(comm: &Arc<Communicator>, recipe: &Recipe) -> Outcome {
         1 => None,
         size => {
             let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
-            let preamble = Preamble::Link { key, from: rank as u32, to: next as u32, purpose: Purpose::Control };
+            let preamble =
+                Preamble::Link { key, from: rank as u32, to: next as u32, purpose: Purpose::Control };
             let out = switchboard::dial(members[next].address, &preamble, &stop)?;
             let name = LinkName { key, from: previous, to: rank, purpose: Purpose::Control };
             Some((out, switchboard::claim(name, &stop)?))

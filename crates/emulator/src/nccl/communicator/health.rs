@@ -91,8 +91,12 @@ impl Health {
         let state = self.state();
         match state.phase {
             Phase::Revoked => return Err(NcclError::InvalidUsage("the communicator was revoked".into())),
-            Phase::Finalized => return Err(NcclError::InvalidArgument("the communicator was finalized".into())),
-            Phase::Destroyed => return Err(NcclError::InvalidArgument("the communicator was destroyed".into())),
+            Phase::Finalized => {
+                return Err(NcclError::InvalidArgument("the communicator was finalized".into()));
+            }
+            Phase::Destroyed => {
+                return Err(NcclError::InvalidArgument("the communicator was destroyed".into()));
+            }
             Phase::Aborted => return Err(NcclError::Internal("the communicator was aborted".into())),
             Phase::Forming | Phase::Ready => {}
         }
@@ -126,7 +130,9 @@ impl Health {
     pub(crate) fn interruption(&self) -> Outcome {
         let state = self.state();
         match (state.phase, &state.trouble) {
-            (Phase::Aborted | Phase::Destroyed, _) => Err(NcclError::Internal("the communicator was aborted".into())),
+            (Phase::Aborted | Phase::Destroyed, _) => {
+                Err(NcclError::Internal("the communicator was aborted".into()))
+            }
             (Phase::Revoked, _) => Err(NcclError::InvalidUsage("the communicator was revoked".into())),
             (_, Some(trouble)) => Err(trouble.clone()),
             _ => Ok(()),

@@ -91,14 +91,23 @@ impl Communicator {
     }
 
     /// Takes up its place in the communicator and starts to listen to its neighbours.
-    fn settle_in(self: &Arc<Self>, key: u64, rank: usize, members: Vec<Member>, neighbours: Option<(TcpStream, TcpStream)>) -> Outcome {
+    fn settle_in(
+        self: &Arc<Self>,
+        key: u64,
+        rank: usize,
+        members: Vec<Member>,
+        neighbours: Option<(TcpStream, TcpStream)>,
+    ) -> Outcome {
         let control = match neighbours {
             None => None,
             Some((next, previous)) => {
                 let weak = Arc::downgrade(self);
                 let listener = Box::new(move |neighbour, event| hear(&weak, neighbour, event));
                 let started = Control::start(next, previous, listener);
-                Some(started.map_err(|error| NcclError::System(format!("the control ring failed: {error}")))?)
+                Some(
+                    started
+                        .map_err(|error| NcclError::System(format!("the control ring failed: {error}")))?,
+                )
             }
         };
         let fresh = self.membership.set(Membership { key, rank, members, control });

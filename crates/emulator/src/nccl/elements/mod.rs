@@ -5,12 +5,14 @@
 //! a sum over ranks has the rounding of a chain of adds. Called by the ring engine on bytes
 //! that it owns; knows nothing of ranks or memory.
 
+mod eight_bit;
 mod narrow;
 mod native;
 
 use airamp_vendor_abi::nccl::DataType;
 
-use narrow::{Bf16, E4m3, E5m2, F16};
+use eight_bit::{E4M3, E5M2};
+use narrow::{Bf16, F16};
 
 /// How two contributions become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,19 @@ pub(crate) enum Combine {
     Prod,
     Max,
     Min,
+}
+
+impl Combine {
+    #[inline(always)]
+    fn apply(self, left: f32, right: f32) -> f32 {
+        match self {
+            Self::Sum => left + right,
+            Self::Prod => left * right,
+            Self::Max if left > right || right.is_nan() => left,
+            Self::Min if left < right || right.is_nan() => left,
+            Self::Max | Self::Min => right,
+        }
+    }
 }
 
 /// `partial = combine(partial, local)` over whole elements.
@@ -34,8 +49,8 @@ pub(crate) fn combine(how: Combine, datatype: DataType, partial: &mut [u8], loca
         DataType::FLOAT64 => native::fold::<f64, 8>(how, partial, local),
         DataType::FLOAT16 => narrow::fold::<F16>(how, partial, local),
         DataType::BFLOAT16 => narrow::fold::<Bf16>(how, partial, local),
-        DataType::FLOAT8_E4M3 => narrow::fold::<E4m3>(how, partial, local),
-        DataType::FLOAT8_E5M2 => narrow::fold::<E5m2>(how, partial, local),
+        DataType::FLOAT8_E4M3 => E4M3.fold(how, partial, local),
+        DataType::FLOAT8_E5M2 => E5M2.fold(how, partial, local),
         _ => unreachable!("the datatype was checked when the call came in"),
     }
 }
@@ -53,8 +68,8 @@ pub(crate) fn scale(datatype: DataType, data: &mut [u8], scalar: &[u8]) {
         DataType::FLOAT64 => native::scale::<f64, 8>(data, scalar),
         DataType::FLOAT16 => narrow::scale::<F16>(data, scalar),
         DataType::BFLOAT16 => narrow::scale::<Bf16>(data, scalar),
-        DataType::FLOAT8_E4M3 => narrow::scale::<E4m3>(data, scalar),
-        DataType::FLOAT8_E5M2 => narrow::scale::<E5m2>(data, scalar),
+        DataType::FLOAT8_E4M3 => E4M3.scale(data, scalar[0]),
+        DataType::FLOAT8_E5M2 => E5M2.scale(data, scalar[0]),
         _ => unreachable!("the datatype was checked when the call came in"),
     }
 }
@@ -84,8 +99,8 @@ pub(crate) fn reciprocal(datatype: DataType, ranks: usize) -> Vec<u8> {
         DataType::FLOAT32 => (value as f32).to_ne_bytes().to_vec(),
         DataType::FLOAT16 => narrow::encode::<F16>(value as f32),
         DataType::BFLOAT16 => narrow::encode::<Bf16>(value as f32),
-        DataType::FLOAT8_E4M3 => narrow::encode::<E4m3>(value as f32),
-        DataType::FLOAT8_E5M2 => narrow::encode::<E5m2>(value as f32),
+        DataType::FLOAT8_E4M3 => vec![E4M3.encode(value as f32)],
+        DataType::FLOAT8_E5M2 => vec![E5M2.encode(value as f32)],
         _ => unreachable!("integers are averaged by dividing the sum"),
     }
 }
@@ -125,7 +140,8 @@ mod tests {
 
     #[test]
     fn a_long_buffer_gives_the_same_as_its_elements_alone() {
-        let left: Vec<u8> = (0..2000u16).flat_map(|i| half::bf16::from_f32(i as f32 * 0.37).to_ne_bytes()).collect();
+        let left: Vec<u8> =
+            (0..2000u16).flat_map(|i| half::bf16::from_f32(i as f32 * 0.37).to_ne_bytes()).collect();
         let right: Vec<u8> = left.iter().rev().copied().collect();
         let mut whole = left.clone();
         combine(Combine::Sum, DataType::BFLOAT16, &mut whole, &right);

@@ -38,7 +38,14 @@ pub(crate) struct Mismatch {
 }
 
 impl Header {
-    pub(crate) fn new(kind: Kind, datatype: DataType, op: RedOp, root: i32, count: usize, sequence: u64) -> Self {
+    pub(crate) fn new(
+        kind: Kind,
+        datatype: DataType,
+        op: RedOp,
+        root: i32,
+        count: usize,
+        sequence: u64,
+    ) -> Self {
         let op = if kind.reduces() { op.0.min(PRE_MUL_SUM) } else { 0 };
         let root = if kind.has_root() { root } else { 0 };
         Self { kind, datatype, op, root, count: count as u64, sequence }
@@ -78,7 +85,8 @@ impl Header {
     /// Point to point only the amount has to fit: NCCL moves bytes there.
     pub(crate) fn compare_bytes(&self, theirs: &Self) -> Option<Mismatch> {
         let bytes = |header: &Self| header.datatype.size().map(|size| size as u64 * header.count);
-        let fits = theirs.kind == Kind::Send && bytes(self) == bytes(theirs) && self.sequence == theirs.sequence;
+        let fits =
+            theirs.kind == Kind::Send && bytes(self) == bytes(theirs) && self.sequence == theirs.sequence;
         (!fits).then(|| Mismatch { mine: self.clone(), theirs: theirs.clone() })
     }
 
@@ -101,9 +109,13 @@ impl Mismatch {
         let (mine, theirs) = (self.mine.describe(), self.theirs.describe());
         let number = self.mine.sequence + 1;
         if self.mine.kind.is_collective() {
-            format!("ranks disagree on operation {number} of a communicator: rank {own} called {mine}, rank {peer} called {theirs}")
+            format!(
+                "ranks disagree on operation {number} of a communicator: rank {own} called {mine}, rank {peer} called {theirs}"
+            )
         } else {
-            format!("message {number} of a pair does not fit: rank {own} called {mine} from rank {peer}, which called {theirs}")
+            format!(
+                "message {number} of a pair does not fit: rank {own} called {mine} from rank {peer}, which called {theirs}"
+            )
         }
     }
 }
@@ -178,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_mismatch_names_both_sides() {
-        let mismatch = sample(Kind::AllReduce, 10, 0).compare(&sample(Kind::Broadcast, 20, 1)).expect("they differ");
+        let mismatch =
+            sample(Kind::AllReduce, 10, 0).compare(&sample(Kind::Broadcast, 20, 1)).expect("they differ");
         let text = mismatch.describe(0, 1);
         assert!(text.contains("rank 0 called AllReduce(10 x float32, sum)"), "{text}");
         assert!(text.contains("rank 1 called Broadcast(20 x float32, root 1)"), "{text}");

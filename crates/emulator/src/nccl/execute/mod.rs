@@ -148,7 +148,12 @@ fn announce_header(comm: &Communicator, header: &header::Header) {
 /// A link that ended says so; what the operating system calls it helps nobody.
 fn closed(rank: usize) -> impl Fn(std::io::Error) -> Broken {
     move |error| {
-        if !matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe) {
+        if !matches!(
+            error.kind(),
+            std::io::ErrorKind::UnexpectedEof
+                | std::io::ErrorKind::ConnectionReset
+                | std::io::ErrorKind::BrokenPipe
+        ) {
             announce(&format!("the link to rank {rank} failed: {error}"));
         }
         Broken::Closed(rank)

@@ -83,7 +83,12 @@ fn copy_own(rank: usize, sends: &[Message], recvs: &[Message]) -> Result<(), Bro
     Ok(())
 }
 
-fn channels(comm: &Communicator, rank: usize, messages: &[Message], kind: Kind) -> Result<Vec<Channel>, Broken> {
+fn channels(
+    comm: &Communicator,
+    rank: usize,
+    messages: &[Message],
+    kind: Kind,
+) -> Result<Vec<Channel>, Broken> {
     let links = comm.links();
     let known = if kind == Kind::Send { &links.to } else { &links.from };
     let mut channels: BTreeMap<usize, Channel> = BTreeMap::new();

@@ -76,7 +76,8 @@ impl Shape {
 
     /// The part of the data that begins its way around the ring at `index`.
     fn segment(self, index: usize) -> Range<usize> {
-        let edge = |part: usize| (self.count as u128 * part as u128 / self.size as u128) as usize * self.element;
+        let edge =
+            |part: usize| (self.count as u128 * part as u128 / self.size as u128) as usize * self.element;
         edge(index)..edge(index + 1)
     }
 
@@ -108,7 +109,13 @@ impl Plan {
 
     /// Receives into the next scratch slot what will be sent on; answers the slot's bytes and
     /// where in the stream they begin.
-    fn receive_to_forward(&mut self, shape: Shape, number: usize, len: usize, own: usize) -> (Range<usize>, usize) {
+    fn receive_to_forward(
+        &mut self,
+        shape: Shape,
+        number: usize,
+        len: usize,
+        own: usize,
+    ) -> (Range<usize>, usize) {
         self.slots.resize(SLOTS, None);
         self.scratch = SLOTS * shape.slot_bytes();
         let slot = number % SLOTS;
@@ -242,7 +249,8 @@ impl Plan {
                 continue;
             }
             let left = piece.len - cursor.within;
-            let ready = piece.after.map_or(left, |after| received.saturating_sub(after + cursor.within).min(left));
+            let ready =
+                piece.after.map_or(left, |after| received.saturating_sub(after + cursor.within).min(left));
             return Some((piece, ready));
         }
         None
@@ -255,7 +263,8 @@ impl Plan {
                 continue;
             }
             let left = piece.len - cursor.within;
-            let room = piece.before.map_or(left, |before| sent.saturating_sub(before + cursor.within).min(left));
+            let room =
+                piece.before.map_or(left, |before| sent.saturating_sub(before + cursor.within).min(left));
             return Some((piece, room));
         }
         None

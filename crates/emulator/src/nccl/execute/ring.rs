@@ -10,8 +10,8 @@ use super::header::{HEADER_BYTES, Header};
 use super::plans::{self, Cursor, Place, Plan, ReceivePiece, Shape};
 use super::{Broken, Region, announce_header, closed};
 use crate::nccl::call::{Collective, Kind};
-use crate::nccl::communicator::reductions::Scalar;
 use crate::nccl::communicator::Communicator;
+use crate::nccl::communicator::reductions::Scalar;
 use crate::nccl::elements::{self, Combine};
 use crate::nccl::net::link::{self, Link, Progress};
 
@@ -254,7 +254,13 @@ impl Ring<'_> {
         }
     }
 
-    fn send_some(&self, plan: &Plan, buffers: &mut Buffers, cursor: &mut Cursor, received: usize) -> Result<Step, Broken> {
+    fn send_some(
+        &self,
+        plan: &Plan,
+        buffers: &mut Buffers,
+        cursor: &mut Cursor,
+        received: usize,
+    ) -> Result<Step, Broken> {
         let Some((piece, ready)) = plan.sendable(cursor, received) else {
             return Ok(Step::Done);
         };
@@ -300,7 +306,10 @@ impl Ring<'_> {
                 if room == staging.filled {
                     return Ok(Step::Dependent);
                 }
-                let progress = self.into.read(&mut staging.bytes[staging.filled..room]).map_err(closed(self.previous))?;
+                let progress = self
+                    .into
+                    .read(&mut staging.bytes[staging.filled..room])
+                    .map_err(closed(self.previous))?;
                 if let Progress::Bytes(count) = progress {
                     let whole = staging.gained(count, element);
                     buffers.take_in(piece, own, cursor.within, &mut staging.bytes[..whole]);

@@ -14,7 +14,14 @@ use crate::nccl::error::{NcclError, Outcome};
 use crate::nccl::group;
 
 /// The arguments that every call has.
-fn call(kind: Kind, buffers: (*const c_void, *mut c_void), count: usize, datatype: DataType, comm: Comm, stream: Stream) -> Call {
+fn call(
+    kind: Kind,
+    buffers: (*const c_void, *mut c_void),
+    count: usize,
+    datatype: DataType,
+    comm: Comm,
+    stream: Stream,
+) -> Call {
     Call {
         function: kind.name(),
         kind,

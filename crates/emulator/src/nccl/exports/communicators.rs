@@ -40,7 +40,8 @@ fn blocking(config: *const Config, inherited: bool) -> Outcome<bool> {
 }
 
 fn current_device() -> Outcome<i32> {
-    gpu::current_device().map_err(|code| NcclError::Device(format!("there is no current device: error {}", code.0)))
+    gpu::current_device()
+        .map_err(|code| NcclError::Device(format!("there is no current device: error {}", code.0)))
 }
 
 fn init_rank(out: *mut Comm, size: c_int, id: &UniqueId, rank: c_int, config: *const Config) -> Outcome {
@@ -70,8 +71,10 @@ fn init_all(out: *mut Comm, count: c_int, devices: *const c_int) -> Outcome {
     group::start();
     let added = (0..count as usize).try_for_each(|rank| {
         // SAFETY: a device list, where given, has `count` entries, and so has `out`.
-        let (device, out) = unsafe { (if devices.is_null() { rank as i32 } else { *devices.add(rank) }, out.add(rank)) };
-        gpu::set_current(device).map_err(|_| NcclError::InvalidArgument(format!("there is no device {device}")))?;
+        let (device, out) =
+            unsafe { (if devices.is_null() { rank as i32 } else { *devices.add(rank) }, out.add(rank)) };
+        gpu::set_current(device)
+            .map_err(|_| NcclError::InvalidArgument(format!("there is no device {device}")))?;
         let comm = Communicator::new(device, rank, blocking(std::ptr::null(), true)?);
         group::create(comm, Recipe::Fresh { meeting, size: count as usize, rank }, out)
     });
@@ -97,7 +100,14 @@ fn split(comm: Comm, color: c_int, key: c_int, out: *mut Comm, config: *const Co
     group::create_child(child, Recipe::split(parent, color, key), out, color == SPLIT_NOCOLOR)
 }
 
-fn shrink(comm: Comm, excluded: *const c_int, count: c_int, out: *mut Comm, config: *const Config, flags: c_int) -> Outcome {
+fn shrink(
+    comm: Comm,
+    excluded: *const c_int,
+    count: c_int,
+    out: *mut Comm,
+    config: *const Config,
+    flags: c_int,
+) -> Outcome {
     let parent = registry::lookup(comm, "ncclCommShrink")?;
     if out.is_null() || (excluded.is_null() && count > 0) {
         return Err(NcclError::null("where the communicator goes, or the list of ranks"));
@@ -110,7 +120,10 @@ fn shrink(comm: Comm, excluded: *const c_int, count: c_int, out: *mut Comm, conf
     let listed = (0..count.max(0) as usize).map(|index| unsafe { *excluded.add(index) });
     let mut ranks = Vec::new();
     for rank in listed {
-        match usize::try_from(rank).ok().filter(|rank| *rank < own.size() && *rank != own.rank && !ranks.contains(rank)) {
+        match usize::try_from(rank)
+            .ok()
+            .filter(|rank| *rank < own.size() && *rank != own.rank && !ranks.contains(rank))
+        {
             Some(rank) => ranks.push(rank),
             None => return Err(NcclError::InvalidArgument(format!("rank {rank} cannot be excluded"))),
         }
@@ -126,7 +139,14 @@ fn shrink(comm: Comm, excluded: *const c_int, count: c_int, out: *mut Comm, conf
     group::create(child, Recipe::shrink(parent, ranks), out)
 }
 
-fn grow(comm: Comm, size: c_int, id: *const UniqueId, rank: c_int, out: *mut Comm, config: *const Config) -> Outcome {
+fn grow(
+    comm: Comm,
+    size: c_int,
+    id: *const UniqueId,
+    rank: c_int,
+    out: *mut Comm,
+    config: *const Config,
+) -> Outcome {
     if out.is_null() {
         return Err(NcclError::null("where the communicator goes"));
     }

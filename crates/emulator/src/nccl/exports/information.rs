@@ -6,12 +6,17 @@ use airamp_vendor_abi::nccl::{Comm, NcclResult};
 
 use super::exported;
 use crate::gpu::memory;
+use crate::nccl::availability;
 use crate::nccl::communicator::{Communicator, registry};
 use crate::nccl::error::{self, NcclError, Outcome};
-use crate::nccl::availability;
 
 /// Answers one number about a communicator that is ready.
-fn answer(comm: Comm, function: &str, out: *mut c_int, value: impl Fn(&Communicator) -> Outcome<c_int>) -> Outcome {
+fn answer(
+    comm: Comm,
+    function: &str,
+    out: *mut c_int,
+    value: impl Fn(&Communicator) -> Outcome<c_int>,
+) -> Outcome {
     let comm = registry::lookup(comm, function)?;
     if out.is_null() {
         return Err(NcclError::null("where the answer goes"));

@@ -42,7 +42,14 @@ pub(crate) struct Assembly {
 }
 
 /// Joins the gathering at `root` and waits for the others.
-pub(crate) fn join(root: SocketAddr, key: u64, size: usize, rank: usize, member: Member, stop: Stop<'_>) -> Outcome<Assembly> {
+pub(crate) fn join(
+    root: SocketAddr,
+    key: u64,
+    size: usize,
+    rank: usize,
+    member: Member,
+    stop: Stop<'_>,
+) -> Outcome<Assembly> {
     let preamble = Preamble::Join { key, size: size as u32, rank: rank as u32, member };
     let stream = switchboard::dial(root, &preamble, stop)?;
     let mut head = [0; 16];
@@ -72,7 +79,8 @@ pub(crate) fn arrive(key: u64, size: u32, rank: u32, member: Member, mut stream:
     if let Some(objection) = root.objection(key, size, rank) {
         refuse(&mut stream, &objection);
         // The others would wait for somebody who cannot come.
-        for (_, mut waiting) in root.open.remove(&key).into_iter().flat_map(|open| open.arrived.into_values()) {
+        for (_, mut waiting) in root.open.remove(&key).into_iter().flat_map(|open| open.arrived.into_values())
+        {
             refuse(&mut waiting, &objection);
         }
         return;

@@ -83,7 +83,8 @@ pub(crate) fn wait(wanted: &mut [libc::pollfd], pause: Option<std::time::Duratio
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the entries and the timeout outlive the call, and no signal mask is given.
-    let ready = unsafe { libc::ppoll(wanted.as_mut_ptr(), wanted.len() as libc::nfds_t, timeout, std::ptr::null()) };
+    let ready =
+        unsafe { libc::ppoll(wanted.as_mut_ptr(), wanted.len() as libc::nfds_t, timeout, std::ptr::null()) };
     match ready {
         -1 => match Error::last_os_error() {
             error if error.kind() == ErrorKind::Interrupted => Ok(()),

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::wire::{PREAMBLE_BYTES, Preamble, Purpose};
@@ -60,64 +60,65 @@ pub(crate) fn open() -> Outcome<Board> {
     let ip = interfaces::choose()?;
     let listener = TcpListener::bind((ip, 0)).map_err(|error| system("listening", &error))?;
     let address = listener.local_addr().map_err(|error| system("listening", &error))?;
-    spawn(listener, Arc::default())?;
+    drop(spawn(listener, Arc::default())?);
     let opened = Board { address, process: random() };
     *board = Some((pid, opened));
     Ok(opened)
 }
 
-/// A further listener at an address that NCCL_COMM_ID names; it closes when dropped.
-pub(crate) struct Doorway(Arc<AtomicBool>);
+/// A further listener at an address that NCCL_COMM_ID names; its port is free again once it
+/// is dropped.
+pub(crate) struct Doorway {
+    address: SocketAddr,
+    closed: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl Doorway {
     pub(crate) fn open(address: SocketAddr) -> Outcome<Self> {
         let listener = TcpListener::bind(address)
             .map_err(|error| system(&format!("listening at NCCL_COMM_ID ({address})"), &error))?;
         let closed = Arc::new(AtomicBool::new(false));
-        spawn(listener, closed.clone())?;
-        Ok(Self(closed))
+        let thread = Some(spawn(listener, closed.clone())?);
+        Ok(Self { address, closed, thread })
     }
 }
 
 impl Drop for Doorway {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.closed.store(true, Ordering::Relaxed);
+        // Its thread waits for callers: be one.
+        let woken = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
+        if let (Ok(_), Some(thread)) = (woken, self.thread.take()) {
+            let _ = thread.join();
+        }
     }
 }
 
-fn spawn(listener: TcpListener, closed: Arc<AtomicBool>) -> Outcome {
-    listener.set_nonblocking(true).map_err(|error| system("listening", &error))?;
+fn spawn(listener: TcpListener, closed: Arc<AtomicBool>) -> Outcome<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("airamp-nccl-door".into());
     let run = move || {
         while !closed.load(Ordering::Relaxed) {
-            wait_readable(listener.as_raw_fd());
-            while let Ok((stream, _)) = listener.accept() {
-                receive(stream);
+            match listener.accept() {
+                Ok((stream, _)) => receive(stream),
+                // Out of descriptors, say: it may pass.
+                Err(_) => std::thread::sleep(GLANCE),
             }
         }
     };
-    let spawned = thread.spawn(run).map_err(|error| system("starting a thread", &error))?;
-    drop(spawned);
-    Ok(())
-}
-
-fn wait_readable(fd: i32) {
-    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry, which outlives the call; the listener is open as long as its thread.
-    unsafe { libc::poll(&mut entry, 1, 100) };
+    thread.spawn(run).map_err(|error| system("starting a thread", &error))
 }
 
 fn receive(mut stream: TcpStream) {
     let mut bytes = [0; PREAMBLE_BYTES];
-    let read = stream
-        .set_nonblocking(false)
-        .and_then(|()| stream.set_read_timeout(Some(PREAMBLE_LIMIT)))
-        .and_then(|()| stream.read_exact(&mut bytes));
+    let read = stream.set_read_timeout(Some(PREAMBLE_LIMIT)).and_then(|()| stream.read_exact(&mut bytes));
     let Ok(()) = read.and_then(|()| stream.set_nodelay(true)) else {
         return;
     };
     match Preamble::decode(&bytes) {
-        Some(Preamble::Join { key, size, rank, member }) => gathering::arrive(key, size, rank, member, stream),
+        Some(Preamble::Join { key, size, rank, member }) => {
+            gathering::arrive(key, size, rank, member, stream)
+        }
         Some(Preamble::Link { key, from, to, purpose }) => {
             let name = LinkName { key, from: from as usize, to: to as usize, purpose };
             lock(&PARKED).get_or_insert_default().insert(name, stream);

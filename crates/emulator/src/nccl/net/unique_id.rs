@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn an_ipv4_id_uses_sixteen_bytes_and_leaves_zeros() {
-        let meeting = Meeting { magic: 0x1122_3344_5566_7788, address: "10.1.2.3:513".parse().expect("an address") };
+        let meeting =
+            Meeting { magic: 0x1122_3344_5566_7788, address: "10.1.2.3:513".parse().expect("an address") };
         let id = meeting.encode();
         assert_eq!(&id.internal[8..16], &[2, 0, 2, 1, 10, 1, 2, 3]);
         assert!(id.internal[16..].iter().all(|byte| *byte == 0));
