@@ -135,12 +135,12 @@ def coalesced():
     tensors = [values(count) for count in (5, 4097, 65537)]
     # The public way to coalesce is private by name in every release so far.
     manager = getattr(dist, "_coalescing_manager", None) or dist.distributed_c10d._coalescing_manager
-    with manager(device=DEVICE):
+    with manager():
         for tensor in tensors:
             dist.all_reduce(tensor)
     report("coalesced/all_reduce", tensors, [total(count) for count in (5, 4097, 65537)])
     results = [torch.empty(count * SIZE, device=DEVICE) for count in (3, 1001)]
-    with manager(device=DEVICE):
+    with manager():
         for result, count in zip(results, (3, 1001)):
             dist.all_gather_into_tensor(result, values(count))
     expected = [torch.cat([values(count, rank=rank) for rank in range(SIZE)]) for count in (3, 1001)]

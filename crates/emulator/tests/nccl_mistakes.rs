@@ -30,8 +30,8 @@ fn named(words: &'static [&'static str]) -> impl Fn(&[Ended]) {
 fn a_count_mismatch_is_named_and_fails_on_both_sides() {
     let body = |rank: Rank| {
         let (comm, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 100]));
-        // SAFETY: the arguments are what the header asks for, but for what is tested.
         let count = 10 * (1 + rank.rank);
+        // SAFETY: the arguments are what the header asks for, but for what is tested.
         ok(unsafe { ncclAllReduce(buffer.ptr(), buffer.ptr(), count, F32, RedOp::SUM, comm, stream as _) });
         assert_ne!(try_sync(stream), CudaError::SUCCESS);
         assert_eq!(async_error(comm), NcclResult::INVALID_USAGE);
@@ -107,11 +107,11 @@ fn a_destroyed_communicator_is_named() {
 }
 
 #[test]
-fn memory_freed_before_the_operation_ran_is_named() {
+fn an_address_that_is_not_device_memory_is_named() {
     let body = |rank: Rank| {
         let (comm, stream) = (rank.comm(0), new_stream());
-        // SAFETY: the address is wrong on purpose; the emulator has to find out.
         let wrong = 0x10 as *mut std::ffi::c_void;
+        // SAFETY: the address is wrong on purpose; the emulator has to find out.
         ok(unsafe { ncclAllReduce(wrong, wrong, 10, F32, RedOp::SUM, comm, stream as _) });
         assert_eq!(try_sync(stream), CudaError::ILLEGAL_ADDRESS);
     };
@@ -133,6 +133,7 @@ fn a_peer_that_dies_is_a_remote_error_and_not_a_hang() {
         ok(unsafe { ncclCommAbort(comm) });
         // The device is well: a new communicator of one works on it.
         let mut alone = std::ptr::null_mut();
+        // SAFETY: as above.
         ok(unsafe { ncclCommInitAll(&mut alone, 1, std::ptr::null()) });
         ok(all_reduce(&buffer, alone, stream));
         sync(stream);
@@ -153,6 +154,36 @@ fn a_peer_that_dies_before_its_first_call_wakes_the_host() {
         assert_eq!(all_reduce(&buffer, comm, stream), NcclResult::REMOTE_ERROR);
     };
     ranks_with(2, &[("AIRAMP_EMU_DIE_AT_CALL", "1:1")], body, |ended| ended[0].expect_success());
+}
+
+#[test]
+fn a_peer_that_has_destroyed_the_communicator_is_not_waited_for() {
+    ranks(2, |rank: Rank| {
+        let (comm, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 8]));
+        if rank.rank == 0 {
+            destroy(comm);
+            rank.await_signal("rank 1 was told");
+        } else {
+            assert_eq!(all_reduce(&buffer, comm, stream), NcclResult::REMOTE_ERROR);
+            rank.signal("rank 1 was told");
+        }
+    });
+}
+
+#[test]
+fn ranks_that_end_without_a_word_leave_no_message_behind() {
+    let body = |rank: Rank| {
+        let (comm, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 8]));
+        ok(all_reduce(&buffer, comm, stream));
+        sync(stream);
+        if rank.rank == 1 {
+            wait_until("the end of rank 0", || async_error(comm) == NcclResult::REMOTE_ERROR);
+        }
+    };
+    ranks_with(2, &[], body, |ended| {
+        ended.iter().for_each(Ended::expect_success);
+        assert!(!ended[1].stderr.contains("airamp emulator"), "{}", ended[1].stderr);
+    });
 }
 
 #[test]

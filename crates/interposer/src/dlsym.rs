@@ -88,8 +88,8 @@ extern "C" fn find_real() -> usize {
 /// Whether this library's `dlsym` is the one that the process calls: preloaded, or linked
 /// ahead of the C library. Otherwise we were opened, as the NCCL library itself.
 pub(crate) fn is_in_charge() -> bool {
-    let ours = dlsym as unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-    dl::look_up(Handle::DEFAULT, c"dlsym") == ours as *const c_void
+    // By the object it lies in: our own reference to `dlsym` is itself bound to whichever comes first.
+    dl::base_of(dl::look_up(Handle::DEFAULT, c"dlsym")) == dl::own_base()
 }
 
 /// For RTLD_DEFAULT: our exports must not show where the process has no NCCL at all. For both
@@ -125,7 +125,11 @@ unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut
         return real.cast_mut();
     }
     let answer = boundary::ours("dlsym", Moment::Before, || wrapper_for(handle, name, real));
-    answer.flatten().map_or(real, |wrapper| wrapper.cast()).cast_mut()
+    let answer = answer.flatten().map_or(real, |wrapper| wrapper.cast());
+    if !answer.is_null() {
+        dl::forget_error();
+    }
+    answer.cast_mut()
 }
 
 /// What to answer in place of `real`, if anything.

@@ -77,7 +77,9 @@ pub(crate) fn mapped_default() -> Option<&'static Vendor> {
 fn find_default(reach: Reach) -> Option<&'static Vendor> {
     let state = startup::ensure();
     let configured = state.settings.nccl_path.as_ref().map(|path| path.to_string_lossy());
-    match resolve(reach, configured.as_deref()) {
+    let resolved = resolve(reach, configured.as_deref());
+    dl::forget_error();
+    match resolved {
         Ok(found) => Some(enter_default(found)),
         Err(reason) if reach == Reach::Any => {
             if !COMPLAINED.swap(true, Ordering::Relaxed) {

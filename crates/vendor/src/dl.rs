@@ -115,6 +115,13 @@ pub fn open(path: &str, flags: c_int) -> Result<Handle, String> {
     Err(unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned())
 }
 
+/// Clears this thread's pending error, so that a search of ours that came up empty does not
+/// show in the application's next `dlerror`.
+pub fn forget_error() {
+    // SAFETY: dlerror has no preconditions.
+    unsafe { libc::dlerror() };
+}
+
 /// Gives back a handle from [`open`] through which nothing was kept.
 pub fn close(handle: Handle) {
     // SAFETY: a handle from dlopen; a pseudo handle is refused by dlclose with an error.

@@ -143,7 +143,7 @@ impl Call {
     /// Checks the arguments and says what is to be done; nothing for an empty collective.
     pub(crate) fn check(&self) -> Outcome<Option<(Arc<Communicator>, Work)>> {
         let comm = registry::lookup(self.comm, self.function)?;
-        comm.health.usable()?;
+        comm.health.usable().inspect_err(|_| comm.name_trouble())?;
         faults::perhaps_die(comm.job_rank);
         let size = comm.membership()?.size();
         let element = self.datatype.size().ok_or_else(|| self.wrong("datatype", self.datatype.0))?;

@@ -126,6 +126,7 @@ pub(crate) fn launch(batches: Vec<Batch>) -> Outcome {
         // A pair that is connected on one side only can never be used again.
         for (comm, _) in &needs {
             comm.fail(error.clone());
+            comm.name_trouble();
         }
     })?;
     let before = gpu::current_device().map_err(|code| device_error("cudaGetDevice", code))?;

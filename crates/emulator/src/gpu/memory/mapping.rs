@@ -10,7 +10,7 @@ use crate::gpu::{Answer, process};
 
 /// Room for this many times the device's memory, so that addresses are rarely reused.
 const GENERATIONS: u64 = 64;
-const LEAST: u64 = 1 << 36;
+const LEAST: u64 = 1 << 32;
 const MOST: u64 = 1 << 41;
 
 /// The addresses of all devices, reserved as one piece at the first allocation.

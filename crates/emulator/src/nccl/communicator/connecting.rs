@@ -73,13 +73,13 @@ fn dial(comm: &Communicator, purpose: Purpose, peer: usize) -> Outcome<Dialled<'
 fn dial_plain(comm: &Communicator, purpose: Purpose, peer: usize) -> Outcome<TcpStream> {
     let own = comm.membership()?;
     let preamble = Preamble::Link { key: own.key, from: own.rank as u32, to: peer as u32, purpose };
-    switchboard::dial(own.members[peer].address, &preamble, &|| comm.health.interruption())
+    switchboard::dial(own.members[peer].address, &preamble, &|| comm.expects(peer))
 }
 
 fn let_in(comm: &Communicator, purpose: Purpose, peer: usize) -> Outcome {
     let own = comm.membership()?;
     let name = LinkName { key: own.key, from: peer, to: own.rank, purpose };
-    let mut stream = switchboard::claim(name, &|| comm.health.interruption())?;
+    let mut stream = switchboard::claim(name, &|| comm.expects(peer))?;
     stream.write_all(&[1]).map_err(|error| lost(peer, &error))?;
     let link = Arc::new(Link::new(stream).map_err(|error| lost(peer, &error))?);
     let mut links = comm.links();
@@ -94,7 +94,7 @@ fn let_in(comm: &Communicator, purpose: Purpose, peer: usize) -> Outcome {
 impl Dialled<'_> {
     fn await_answer(self) -> Outcome {
         let Self { comm, purpose, peer, stream } = self;
-        switchboard::read_exact(&stream, &mut [0], &|| comm.health.interruption())?;
+        switchboard::read_exact(&stream, &mut [0], &|| comm.expects(peer))?;
         let link = Arc::new(Link::new(stream).map_err(|error| lost(peer, &error))?);
         let mut links = comm.links();
         match purpose {

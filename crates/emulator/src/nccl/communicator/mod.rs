@@ -14,7 +14,7 @@ pub(crate) mod turns;
 
 use std::collections::HashMap;
 use std::net::TcpStream;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::error::{NcclError, Outcome, announce};
@@ -40,6 +40,9 @@ pub(crate) struct Communicator {
     membership: OnceLock<Membership>,
     links: Mutex<Links>,
     offspring: Offspring,
+    /// Neighbours that have destroyed their side.
+    departed: Mutex<Vec<usize>>,
+    trouble_named: AtomicBool,
 }
 
 /// What is known once all members have found each other.
@@ -81,6 +84,8 @@ impl Communicator {
             membership: OnceLock::new(),
             links: Mutex::default(),
             offspring: Offspring::default(),
+            departed: Mutex::default(),
+            trouble_named: AtomicBool::new(false),
         })
     }
 
@@ -129,7 +134,8 @@ impl Communicator {
         if !self.health.record(error.clone()) {
             return;
         }
-        if matches!(error, NcclError::Remote(_)) {
+        // An operation under way faults with the same text; only where there is none must it be told.
+        if matches!(error, NcclError::InvalidUsage(_)) && self.turns.is_idle() {
             announce(&error.to_string());
         }
         if let Some(control) = self.control() {
@@ -141,6 +147,25 @@ impl Communicator {
             }
         }
         self.close_data_links();
+    }
+
+    /// Tells the user of a lost peer, once, when it first gets in the way: a rank that merely ends
+    /// earlier than the others is no news.
+    pub(crate) fn name_trouble(&self) {
+        if let Some(NcclError::Remote(text)) = self.health.trouble()
+            && !self.trouble_named.swap(true, Ordering::Relaxed)
+        {
+            announce(&text);
+        }
+    }
+
+    /// An error once there is no point in waiting for a rank to enter a call.
+    pub(crate) fn expects(&self, peer: usize) -> Outcome {
+        self.health.interruption()?;
+        if lock(&self.departed).contains(&peer) {
+            return Err(NcclError::Remote(format!("rank {peer} has already destroyed the communicator")));
+        }
+        Ok(())
     }
 
     /// How the other ranks see an error of this one: its device's failure is remote to them.
@@ -203,7 +228,7 @@ fn hear(comm: &Weak<Communicator>, neighbour: Neighbour, event: Event) {
         Neighbour::Previous => membership.previous(),
     };
     match event {
-        Event::Left(true) => {}
+        Event::Left(true) => lock(&comm.departed).push(rank),
         Event::Left(false) => {
             let text = format!("rank {rank} of {} was lost: its connection closed", membership.size());
             comm.fail(NcclError::Remote(text));
@@ -221,10 +246,6 @@ impl Communicator {
     /// An operation that another rank began does not fit ours: a bug of the application.
     pub(crate) fn disagree(&self, rank: usize, mismatch: &super::execute::header::Mismatch) {
         let own = self.membership.get().map_or(self.job_rank, |membership| membership.rank);
-        let text = mismatch.describe(own, rank);
-        if self.health.trouble().is_none() {
-            announce(&text);
-        }
-        self.fail(NcclError::InvalidUsage(text));
+        self.fail(NcclError::InvalidUsage(mismatch.describe(own, rank)));
     }
 }

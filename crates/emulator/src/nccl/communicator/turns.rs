@@ -86,6 +86,12 @@ impl Turns {
         self.moved.notify_all();
     }
 
+    /// Whether nothing is enqueued or running.
+    pub(crate) fn is_idle(&self) -> bool {
+        let line = lock(&self.line);
+        line.serving == line.next
+    }
+
     /// Waits until all that was enqueued is over, or the communicator is interrupted.
     pub(crate) fn drain(&self, interruption: impl Fn() -> Outcome) -> Outcome {
         let mut line = lock(&self.line);

@@ -5,6 +5,7 @@
 //! too early is found. What ends an operation is told apart: an application's mistake faults the
 //! device; a lost peer or an abort only ends the wait, since the device is well.
 
+mod buffers;
 pub(crate) mod header;
 mod pairs;
 mod plans;
@@ -110,10 +111,7 @@ fn conclude(comm: &Communicator, broken: Broken) -> Result<(), Fault> {
             comm.fail(NcclError::Device(fault.message.clone()));
             return Err(fault);
         }
-        Broken::Disagreement(rank, mismatch) => {
-            let own = comm.membership().map_or(comm.job_rank, |own| own.rank);
-            comm.fail(NcclError::InvalidUsage(mismatch.describe(own, rank)));
-        }
+        Broken::Disagreement(rank, mismatch) => comm.disagree(rank, &mismatch),
         Broken::Closed(rank) => {
             if comm.health.explanation(PATIENCE).is_none() && comm.health.phase() == Phase::Ready {
                 let text = format!("rank {rank} closed its connection in the middle of an operation");
@@ -122,6 +120,7 @@ fn conclude(comm: &Communicator, broken: Broken) -> Result<(), Fault> {
         }
         Broken::Interrupted => {}
     }
+    comm.name_trouble();
     if comm.health.phase() == Phase::Destroyed {
         let text = "an operation was replayed on a communicator that was destroyed";
         return Err(Fault::new(CudaError::LAUNCH_FAILED, text));
