@@ -25,14 +25,21 @@ struct Line {
 struct Extent {
     arguments: &'static [&'static str],
     at_least: usize,
+    /// The release that the emulated NCCL says it is, by its version code.
+    nccl: &'static str,
 }
 
-const FULL: Extent = Extent { arguments: &[], at_least: 690 };
-const QUICK: Extent = Extent { arguments: &["--quick"], at_least: 250 };
-const QUICK_HIP: Extent = Extent { arguments: &["--quick", "--hip"], at_least: 250 };
+const FULL: Extent = Extent { arguments: &[], at_least: 680, nccl: "22809" };
+const QUICK: Extent = Extent { arguments: &["--quick"], at_least: 250, nccl: "22809" };
+const QUICK_HIP: Extent = Extent { arguments: &["--quick", "--hip"], at_least: 250, nccl: "22809" };
+/// With the `*Config` functions, revoke and grow.
+const QUICK_NEWEST: Extent = Extent { nccl: "23203", ..QUICK };
+/// Before 8-bit floats, InitRankScalable, AlltoAll and simulated groups.
+const QUICK_OLD: Extent = Extent { at_least: 180, nccl: "21800", ..QUICK };
 
 fn run(presence: Presence, ranks: u32, extent: Extent) -> Vec<Outcome> {
-    let program = Run::new(rank_program()).arg("conformance").args(extent.arguments).time_limit(TIME_LIMIT);
+    let program = Run::new(rank_program()).arg("conformance").args(extent.arguments);
+    let program = program.env("AIRAMP_EMU_NCCL_VERSION", extent.nccl).time_limit(TIME_LIMIT);
     presence.applied_to(program).run_ranks(ranks)
 }
 
@@ -94,6 +101,16 @@ fn eight_ranks_conform_and_the_library_changes_nothing() {
 #[test]
 fn hip_and_rccl_conform_and_the_library_changes_nothing() {
     assert_right_and_unchanged(2, QUICK_HIP);
+}
+
+#[test]
+fn the_newest_nccl_conforms_and_the_library_changes_nothing() {
+    assert_right_and_unchanged(2, QUICK_NEWEST);
+}
+
+#[test]
+fn an_old_nccl_conforms_and_the_library_changes_nothing() {
+    assert_right_and_unchanged(2, QUICK_OLD);
 }
 
 #[test]

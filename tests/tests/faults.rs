@@ -24,6 +24,16 @@ fn assert_one_warning(outcome: &Outcome, parts: &[&str]) {
     }
 }
 
+/// Unchanged, successful, and without a word from us, preloaded and as NCCL.
+#[track_caller]
+fn assert_unchanged_and_silent(run: &Run) {
+    for presence in [Presence::Preloaded, Presence::NamedAsNccl] {
+        let Compared { with, .. } = assert_unchanged(run, presence);
+        with.assert_success();
+        assert!(with.product_lines().is_empty(), "{with}");
+    }
+}
+
 mod gpu_runtime {
     use super::*;
 
@@ -67,11 +77,7 @@ mod gpu_runtime {
     #[test]
     fn an_unknown_architecture_changes_nothing() {
         let run = all_reduce().env("AIRAMP_EMU_ARCH", "sm_999");
-        for presence in [Presence::Preloaded, Presence::NamedAsNccl] {
-            let Compared { with, .. } = assert_unchanged(&run, presence);
-            with.assert_success();
-            assert!(with.product_lines().is_empty(), "{with}");
-        }
+        assert_unchanged_and_silent(&run);
     }
 }
 
@@ -81,12 +87,9 @@ mod nccl {
     #[test]
     fn an_old_nccl_without_newer_functions_changes_nothing() {
         let tour = Run::new(CProgram::linked("tour.c").build()).env("AIRAMP_EMU_NCCL_VERSION", "21800");
-        for presence in [Presence::Preloaded, Presence::NamedAsNccl] {
-            let Compared { with, .. } = assert_unchanged(&tour, presence);
-            with.assert_success();
-            assert!(with.product_lines().is_empty(), "{with}");
-            assert!(with.stdout_text().contains("ncclCommShrink is not there"), "{with}");
-        }
+        assert_unchanged_and_silent(&tour);
+        let without = Presence::Absent.applied_to(tour).run();
+        assert!(without.stdout_text().contains("ncclCommShrink is not there"), "{without}");
     }
 
     #[test]
@@ -125,14 +128,15 @@ mod nccl {
         with.assert_success();
     }
 
-    /// NULL communicators, pointers and absurd counts: the vendor's answer.
     #[test]
     fn bad_arguments_get_the_vendors_answer() {
-        let run = Run::new(CProgram::linked("bad_arguments.c").build());
-        for presence in [Presence::Preloaded, Presence::NamedAsNccl] {
-            let Compared { with, .. } = assert_unchanged(&run, presence);
-            with.assert_success();
-            assert!(with.product_lines().is_empty(), "{with}");
+        assert_unchanged_and_silent(&Run::new(CProgram::linked("bad_arguments.c").build()));
+    }
+
+    #[test]
+    fn null_buffers_and_absurd_counts_get_the_vendors_answer() {
+        for how in ["null input", "null output", "absurd count"] {
+            assert_unchanged_and_silent(&Run::new(CProgram::linked("bad_arguments.c").build()).arg(how));
         }
     }
 }

@@ -72,9 +72,10 @@ pub(crate) struct Args {
     #[arg(default_value = "all_reduce,reduce_scatter,all_gather")]
     collectives: Vec<String>,
 
-    /// The emulated network: Gbit/s that each rank can send
-    #[arg(long, value_name = "X", conflicts_with = "gpu", value_parser = gbps)]
-    link_gbps: Option<f64>,
+    /// The emulated network: Gbit/s that each rank can send. Far above what the CPU can move, the table shows
+    /// the CPU
+    #[arg(long, value_name = "X", conflicts_with = "gpu", default_value = "4", value_parser = gbps)]
+    link_gbps: f64,
 
     /// Timed calls per measurement and round
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -157,8 +158,8 @@ impl<'a> Bench<'a> {
         job.ranks = Some(self.args.ranks);
         job.preload = (side == Side::With).then(|| self.library.clone());
         job.library_dirs.clone_from(&self.library_dirs);
-        if let Some(rate) = self.args.link_gbps {
-            job.env.push(("AIRAMP_EMU_LINK_GBPS".into(), rate.to_string()));
+        if !self.args.gpu {
+            job.env.push(("AIRAMP_EMU_LINK_GBPS".into(), self.args.link_gbps.to_string()));
         }
         let (measurements, progress) = (measurements.clone(), progress.clone());
         job.output = Output::Lines(Box::new(move |rank, text| match serde_json::from_str(text) {

@@ -103,20 +103,16 @@ impl Communicator {
         members: Vec<Member>,
         neighbours: Option<(TcpStream, TcpStream)>,
     ) -> Outcome {
-        let control = match neighbours {
-            None => None,
-            Some((next, previous)) => {
-                let weak = Arc::downgrade(self);
-                let listener = Box::new(move |neighbour, event| hear(&weak, neighbour, event));
-                let started = Control::start(next, previous, listener);
-                Some(
-                    started
-                        .map_err(|error| NcclError::System(format!("the control ring failed: {error}")))?,
-                )
-            }
-        };
+        let failed = |error| NcclError::System(format!("the control ring failed: {error}"));
+        let control = neighbours.map(|(next, previous)| Control::new(next, previous)).transpose().map_err(failed)?;
         let fresh = self.membership.set(Membership { key, rank, members, control });
         fresh.map_err(|_| NcclError::Internal("a communicator was initialised twice".into()))?;
+        // Only now: what the neighbours say is about members that have to be known.
+        if let Some(control) = self.control() {
+            let weak = Arc::downgrade(self);
+            let listener = Box::new(move |neighbour, event| hear(&weak, neighbour, event));
+            control.listen(listener).map_err(failed)?;
+        }
         self.health.enter(Phase::Ready);
         Ok(())
     }

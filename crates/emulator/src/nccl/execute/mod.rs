@@ -92,8 +92,12 @@ pub(crate) fn run(batch: &Batch, mut ticket: Ticket) -> Result<(), Fault> {
     if let Some(delay) = faults::delay(comm.job_rank) {
         comm.health.pause(delay);
     }
-    match attempt(batch) {
-        Ok(()) => Ok(()),
+    let attempted = attempt(batch);
+    // Whoever finds a disagreement tells the user unless an operation is under way that will: look
+    // for it once this one no longer counts.
+    drop(ticket);
+    match attempted {
+        Ok(()) => verdict(comm),
         Err(broken) => conclude(comm, broken),
     }
 }
@@ -121,6 +125,11 @@ fn conclude(comm: &Communicator, broken: Broken) -> Result<(), Fault> {
         Broken::Interrupted => {}
     }
     comm.name_trouble();
+    verdict(comm)
+}
+
+/// Whether the communicator's state is a mistake of the application that the device has to show.
+fn verdict(comm: &Communicator) -> Result<(), Fault> {
     if comm.health.phase() == Phase::Destroyed {
         let text = "an operation was replayed on a communicator that was destroyed";
         return Err(Fault::new(CudaError::LAUNCH_FAILED, text));

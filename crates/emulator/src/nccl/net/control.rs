@@ -45,16 +45,24 @@ pub(crate) struct Control {
 pub(crate) type Listener = Box<dyn Fn(Neighbour, Event) + Send>;
 
 impl Control {
-    /// Takes the two connections and starts to listen.
-    pub(crate) fn start(next: TcpStream, previous: TcpStream, listener: Listener) -> std::io::Result<Self> {
-        let ears = [(Neighbour::Next, next.try_clone()?), (Neighbour::Previous, previous.try_clone()?)];
-        for (_, stream) in &ears {
+    /// Takes the two connections; nothing is heard yet.
+    pub(crate) fn new(next: TcpStream, previous: TcpStream) -> std::io::Result<Self> {
+        for stream in [&next, &previous] {
             stream.set_read_timeout(Some(Duration::from_secs(5)))?;
             stream.set_write_timeout(Some(Duration::from_secs(1)))?;
         }
-        let thread = std::thread::Builder::new().name("airamp-nccl-ctrl".into());
-        drop(thread.spawn(move || listen(ears.into(), &listener))?);
         Ok(Self { next: next.into(), previous: previous.into() })
+    }
+
+    /// Starts the thread that listens to both neighbours.
+    pub(crate) fn listen(&self, listener: Listener) -> std::io::Result<()> {
+        let ears = vec![
+            (Neighbour::Next, lock(&self.next).try_clone()?),
+            (Neighbour::Previous, lock(&self.previous).try_clone()?),
+        ];
+        let thread = std::thread::Builder::new().name("airamp-nccl-ctrl".into());
+        drop(thread.spawn(move || listen(ears, &listener))?);
+        Ok(())
     }
 
     pub(crate) fn tell_fault(&self, to: Neighbour, code: u32, text: &str) {
