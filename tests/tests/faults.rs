@@ -153,7 +153,7 @@ mod panics {
     /// Every function in whose calls the interposer takes part.
     const TYPED: &[&str] = airamp_vendor_abi::for_each_typed_function!(typed_names);
 
-    /// Functions of RCCL, which the tour on the emulated NCCL cannot call.
+    /// Functions of RCCL, which the tour on the emulated NCCL cannot call; they have one of their own.
     const RCCL_ONLY: [&str; 4] = ["ncclAllReduceWithBias", "ncclAllToAll", "ncclAlltoAllv", "ncclAllToAllv"];
 
     fn tour() -> Run {
@@ -184,6 +184,28 @@ mod panics {
     #[test]
     fn a_panic_after_the_vendors_call_is_harmless_at_every_export() {
         assert_harmless_at("after");
+    }
+
+    #[test]
+    fn a_panic_is_harmless_at_the_exports_that_only_rccl_has() {
+        let vendor = CProgram::unlinked("rccl_vendor.c").shared_library().build();
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        for name in ["librccl.so.1", "libamdhip64.so"] {
+            std::os::unix::fs::symlink(&vendor, dir.path().join(name)).expect("a link to the vendor");
+        }
+        let link =
+            [format!("-L{}", dir.path().display()), "-Wl,--no-as-needed".into(), "-l:librccl.so.1".into()];
+        let program = link.into_iter().fold(CProgram::unlinked("rccl_tour.c"), CProgram::flag).build();
+        let tour = Run::new(program).library_dir(dir.path());
+        let without = tour.clone().run();
+        for function in RCCL_ONLY {
+            for moment in ["before", "after"] {
+                let with = tour.clone().preload(airamp_tests::interposer());
+                let with = with.env("AIRAMP_INJECT_PANIC", format!("{function}:{moment}")).run();
+                assert_equal(without.assert_success(), &with);
+                assert_one_warning(&with, &["internal error", function]);
+            }
+        }
     }
 
     #[test]

@@ -119,6 +119,7 @@ fn survivors_shrink_away_from_a_dead_rank() {
     let body = |rank: Rank| {
         let (world, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 5000]));
         ok(all_reduce(&buffer, world, stream));
+        rank.meet("all are connected");
         let result = all_reduce(&buffer, world, stream);
         assert!([NcclResult::SUCCESS, NcclResult::REMOTE_ERROR].contains(&result));
         wait_until("the lost rank", || async_error(world) == NcclResult::REMOTE_ERROR);

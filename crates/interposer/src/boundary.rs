@@ -5,7 +5,7 @@
 
 use crate::log;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Where in a call an injected panic strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,16 +16,17 @@ pub(crate) enum Moment {
 
 /// A panic for the tests: `AIRAMP_INJECT_PANIC=function|all[:before|after]`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Injection {
+struct Injection {
     function: String,
     moment: Option<Moment>,
 }
 
-static INJECTING: AtomicBool = AtomicBool::new(false);
+/// Null unless a test asks for a panic: one load per call.
+static INJECTION: AtomicPtr<Injection> = AtomicPtr::new(std::ptr::null_mut());
 static WARNED: AtomicBool = AtomicBool::new(false);
 
 impl Injection {
-    pub(crate) fn parse(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let (function, moment) = match text.split_once(':') {
             Some((function, "before")) => (function, Some(Moment::Before)),
             Some((function, "after")) => (function, Some(Moment::After)),
@@ -39,36 +40,44 @@ impl Injection {
     }
 }
 
-/// Lets [`ours`] consult the injection of the start-up; off otherwise, for the price of one load.
+/// Reads what the tests ask for. Called once, when the library is loaded.
 pub(crate) fn arm_injection() {
-    INJECTING.store(true, Ordering::Relaxed);
+    if let Ok(text) = std::env::var("AIRAMP_INJECT_PANIC") {
+        INJECTION.store(Box::leak(Box::new(Injection::parse(&text))), Ordering::Release);
+    }
 }
 
 /// Runs our own part of a call. A panic in it is reported once and gives `None`, and we evaporate:
 /// what we know of groups and indices may be wrong from here on.
 #[inline]
 pub(crate) fn ours<R>(function: &'static str, moment: Moment, part: impl FnOnce() -> R) -> Option<R> {
-    let guarded = AssertUnwindSafe(|| {
-        if INJECTING.load(Ordering::Relaxed) {
-            strike(function, moment);
+    contain(function, || {
+        let injection = INJECTION.load(Ordering::Acquire);
+        if !injection.is_null() {
+            // SAFETY: set once from a leaked box, never changed since.
+            strike(unsafe { &*injection }, function, moment);
         }
         part()
-    });
-    match catch_unwind(guarded) {
+    })
+}
+
+/// The same for what is no part of a call, and without which no call could go on.
+#[inline]
+pub(crate) fn contain<R>(what: &'static str, part: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(part)) {
         Ok(value) => Some(value),
         Err(payload) => {
             // Dropping the payload could panic in turn; what we throw is a string or nothing.
             std::mem::forget(payload);
-            report(function);
+            report(what);
             None
         }
     }
 }
 
 #[cold]
-fn strike(function: &str, moment: Moment) {
-    let injection = crate::startup::state().and_then(|state| state.injection.as_ref());
-    if injection.is_some_and(|injection| injection.strikes(function, moment)) {
+fn strike(injection: &Injection, function: &str, moment: Moment) {
+    if injection.strikes(function, moment) {
         std::panic::resume_unwind(Box::new("injected"));
     }
 }

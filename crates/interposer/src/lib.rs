@@ -30,8 +30,9 @@ mod vendors;
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    boundary::ours("load", boundary::Moment::Before, || {
+    boundary::contain("loading", || {
         boundary::silence_panic_messages();
+        boundary::arm_injection();
         fork::watch();
         if !dlsym::is_in_charge() {
             // Opened as the NCCL library: whoever asks for its functions next must see which there are.

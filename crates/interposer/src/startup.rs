@@ -4,7 +4,7 @@
 //! mapped library only. No lock: threads that arrive together each compute the same, and
 //! the first to publish speaks.
 
-use crate::boundary::{self, Injection};
+use crate::boundary::contain;
 use crate::log;
 use airamp_settings::{LogLevel, Settings};
 use airamp_vendor::gpu::{Runtime, probe};
@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 pub(crate) struct State {
     pub(crate) settings: Settings,
-    pub(crate) injection: Option<Injection>,
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
@@ -45,20 +44,18 @@ pub(crate) fn ensure() -> &'static State {
 
 #[cold]
 fn start() -> &'static State {
-    let loaded = airamp_settings::load();
-    let injection = std::env::var("AIRAMP_INJECT_PANIC").ok().map(|text| Injection::parse(&text));
-    let ours = Box::leak(Box::new(State { settings: loaded.settings, injection }));
+    // Should reading them fail in a way that nobody foresaw, the defaults still find the vendor.
+    let loaded = contain("the settings", airamp_settings::load);
+    let (settings, warnings) = loaded.map(|loaded| (loaded.settings, loaded.warnings)).unwrap_or_default();
+    let ours = Box::leak(Box::new(State { settings }));
     let published = STATE.compare_exchange(std::ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
     if let Err(others) = published {
         // SAFETY: another thread published it first; it is never freed or changed.
         return unsafe { &*others };
     }
     start_log(&ours.settings);
-    for warning in &loaded.warnings {
+    for warning in &warnings {
         log::warn(format_args!("{warning}"));
-    }
-    if ours.injection.is_some() {
-        boundary::arm_injection();
     }
     if ours.settings.disable {
         log::info(format_args!("disabled by AIRAMP_DISABLE: every call goes straight to the vendor"));

@@ -2,6 +2,7 @@
 //! in four steps at the first call; the others belong to handles that the application opened
 //! itself. A vendor, once entered, stays.
 
+use crate::boundary::contain;
 use crate::thread::VENDORS;
 use crate::{exports, forward, log, startup};
 use airamp_vendor::Functions;
@@ -63,17 +64,22 @@ fn query(found: &Found, name: &CStr) -> Option<Query> {
 pub(crate) fn at(place: usize) -> Option<&'static Vendor> {
     // SAFETY: once published, a vendor is never freed or changed.
     let vendor = unsafe { PLACES[place].load(Ordering::Acquire).as_ref() };
-    if vendor.is_none() && place == 0 { find_default(Reach::Any) } else { vendor }
+    if vendor.is_none() && place == 0 { guarded_default(Reach::Any) } else { vendor }
 }
 
 /// The default vendor, if a library that is mapped already can be it.
 pub(crate) fn mapped_default() -> Option<&'static Vendor> {
     // SAFETY: as in `at`.
     let vendor = unsafe { PLACES[0].load(Ordering::Acquire).as_ref() };
-    vendor.or_else(|| find_default(Reach::Mapped))
+    vendor.or_else(|| guarded_default(Reach::Mapped))
 }
 
+/// The search, for callers outside the boundary too.
 #[cold]
+fn guarded_default(reach: Reach) -> Option<&'static Vendor> {
+    contain("the search for the vendor", || find_default(reach)).flatten()
+}
+
 fn find_default(reach: Reach) -> Option<&'static Vendor> {
     let state = startup::ensure();
     let configured = state.settings.nccl_path.as_ref().map(|path| path.to_string_lossy());

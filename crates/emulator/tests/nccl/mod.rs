@@ -147,6 +147,12 @@ impl Rank {
         std::fs::write(self.folder.join(what), []).expect("a signal is written");
     }
 
+    /// Waits until all ranks are at this place.
+    pub(crate) fn meet(&self, place: &str) {
+        self.signal(&format!("{place} {}", self.rank));
+        (0..self.size).for_each(|rank| self.await_signal(&format!("{place} {rank}")));
+    }
+
     pub(crate) fn has_signal(&self, what: &str) -> bool {
         self.folder.join(what).exists()
     }

@@ -13,11 +13,29 @@ pub enum Runtime {
     Hip { library: String },
 }
 
-/// Every library that was tried, and why each was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no usable GPU runtime: {}", refusals.join("; "))]
+/// Every library that was tried: those that are not there, and why each other was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("no usable GPU runtime: {}", self.reasons().join("; "))]
 pub struct ProbeError {
+    pub not_found: Vec<&'static str>,
     pub refusals: Vec<String>,
+}
+
+impl ProbeError {
+    fn reasons(&self) -> Vec<String> {
+        let mut reasons = self.refusals.clone();
+        if !self.not_found.is_empty() {
+            reasons.push(format!("not found: {}", self.not_found.join(", ")));
+        }
+        reasons
+    }
+
+    fn refuse(&mut self, refusal: String) {
+        // A mapped library that lacks a symbol is met again in the second round.
+        if !self.refusals.contains(&refusal) {
+            self.refusals.push(refusal);
+        }
+    }
 }
 
 struct Candidate {
@@ -30,6 +48,11 @@ struct Candidate {
 
 const CANDIDATES: [Candidate; 3] = [
     Candidate {
+        names: &["libcuda.so.1"],
+        symbols: &[c"cuInit", c"cuCtxGetDevice", c"cuStreamIsCapturing"],
+        found: |library| Runtime::Cuda { library },
+    },
+    Candidate {
         names: &[
             "libcudart.so.13",
             "libcudart.so.12",
@@ -39,11 +62,6 @@ const CANDIDATES: [Candidate; 3] = [
             "libcudart.so",
         ],
         symbols: &[c"cudaGetDevice", c"cudaStreamIsCapturing"],
-        found: |library| Runtime::Cuda { library },
-    },
-    Candidate {
-        names: &["libcuda.so.1"],
-        symbols: &[c"cuInit", c"cuCtxGetDevice", c"cuStreamIsCapturing"],
         found: |library| Runtime::Cuda { library },
     },
     Candidate {
@@ -60,31 +78,26 @@ pub fn probe() -> Result<Runtime, ProbeError> {
 }
 
 fn probe_among(candidates: &[Candidate]) -> Result<Runtime, ProbeError> {
-    let mut refusals: Vec<String> = Vec::new();
-    for open in [mapped, opened] {
-        for candidate in candidates {
-            for name in candidate.names {
-                match open(name).map(|library| accept(candidate, &library)) {
-                    Ok(Ok(runtime)) => return Ok(runtime),
-                    // A mapped library that lacks a symbol is met again in the second round.
-                    Ok(Err(refusal)) | Err(Some(refusal)) if !refusals.contains(&refusal) => {
-                        refusals.push(refusal);
-                    }
-                    Ok(Err(_)) | Err(_) => {}
-                }
-            }
+    let mut error = ProbeError::default();
+    let names =
+        || candidates.iter().flat_map(|candidate| candidate.names.iter().map(move |name| (candidate, *name)));
+    // Not being mapped is no refusal: the library is opened in the second round.
+    let mapped = names().filter_map(|(candidate, name)| Some((candidate, Library::mapped(name)?)));
+    for (candidate, library) in mapped {
+        match accept(candidate, &library) {
+            Ok(runtime) => return Ok(runtime),
+            Err(refusal) => error.refuse(refusal),
         }
     }
-    Err(ProbeError { refusals })
-}
-
-/// Not being mapped is no refusal: the library is opened in the second round.
-fn mapped(name: &str) -> Result<Library, Option<String>> {
-    Library::mapped(name).ok_or(None)
-}
-
-fn opened(name: &str) -> Result<Library, Option<String>> {
-    Library::open(name).map_err(Some)
+    for (candidate, name) in names() {
+        match Library::open(name).map(|library| accept(candidate, &library)) {
+            Ok(Ok(runtime)) => return Ok(runtime),
+            Ok(Err(refusal)) => error.refuse(refusal),
+            Err(reason) if reason.ends_with("No such file or directory") => error.not_found.push(name),
+            Err(reason) => error.refuse(reason),
+        }
+    }
+    Err(error)
 }
 
 fn accept(candidate: &Candidate, library: &Library) -> Result<Runtime, String> {

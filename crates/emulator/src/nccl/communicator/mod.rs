@@ -104,7 +104,8 @@ impl Communicator {
         neighbours: Option<(TcpStream, TcpStream)>,
     ) -> Outcome {
         let failed = |error| NcclError::System(format!("the control ring failed: {error}"));
-        let control = neighbours.map(|(next, previous)| Control::new(next, previous)).transpose().map_err(failed)?;
+        let control =
+            neighbours.map(|(next, previous)| Control::new(next, previous)).transpose().map_err(failed)?;
         let fresh = self.membership.set(Membership { key, rank, members, control });
         fresh.map_err(|_| NcclError::Internal("a communicator was initialised twice".into()))?;
         // Only now: what the neighbours say is about members that have to be known.

@@ -92,13 +92,15 @@ pub(crate) fn run(batch: &Batch, mut ticket: Ticket) -> Result<(), Fault> {
     if let Some(delay) = faults::delay(comm.job_rank) {
         comm.health.pause(delay);
     }
-    let attempted = attempt(batch);
-    // Whoever finds a disagreement tells the user unless an operation is under way that will: look
-    // for it once this one no longer counts.
-    drop(ticket);
-    match attempted {
-        Ok(()) => verdict(comm),
+    match attempt(batch) {
+        // The next operation has to wait until what went wrong is on record.
         Err(broken) => conclude(comm, broken),
+        Ok(()) => {
+            // Whoever finds a disagreement tells the user, unless an operation is under way that
+            // will: look for it once this one no longer counts.
+            drop(ticket);
+            show_mistake(comm)
+        }
     }
 }
 
@@ -125,15 +127,15 @@ fn conclude(comm: &Communicator, broken: Broken) -> Result<(), Fault> {
         Broken::Interrupted => {}
     }
     comm.name_trouble();
-    verdict(comm)
-}
-
-/// Whether the communicator's state is a mistake of the application that the device has to show.
-fn verdict(comm: &Communicator) -> Result<(), Fault> {
     if comm.health.phase() == Phase::Destroyed {
         let text = "an operation was replayed on a communicator that was destroyed";
         return Err(Fault::new(CudaError::LAUNCH_FAILED, text));
     }
+    show_mistake(comm)
+}
+
+/// A mistake of the application faults the device.
+fn show_mistake(comm: &Communicator) -> Result<(), Fault> {
     match comm.health.trouble() {
         Some(NcclError::InvalidUsage(text)) => Err(Fault::new(CudaError::LAUNCH_FAILED, text)),
         Some(_) | None => Ok(()),
