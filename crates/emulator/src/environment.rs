@@ -216,7 +216,7 @@ fn warn_once(setting: &Setting, given: &str) {
     if !warned.contains(&row.name) {
         warned.push(row.name);
         let (name, kind, default) = (row.name, row.kind.describe(), row.default);
-        eprintln!("airamp emulator: {name}={given:?} is not a {kind}; it is taken as {default:?}");
+        crate::gpu::report(&format!("{name}={given:?} is not a {kind}; it is taken as {default:?}"));
     }
 }
 

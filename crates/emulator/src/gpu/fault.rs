@@ -1,5 +1,7 @@
 //! What goes wrong: a code for the caller and a sentence for whoever reads the log.
 
+use std::io::Write as _;
+
 use airamp_vendor_abi::cuda::CudaError;
 
 /// What most functions of the device return.
@@ -31,7 +33,10 @@ impl Fault {
     }
 }
 
-/// One line on stderr, as every fault of the application gets.
+/// One line on stderr, as every fault of the application gets. One write, so that the
+/// lines of several ranks do not run into each other.
 pub fn report(message: &str) {
-    eprintln!("airamp emulator: {message}");
+    let line = format!("airamp emulator: {message}\n");
+    // Whoever has closed stderr does not want to know.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
+use std::mem::ManuallyDrop;
 
 use airamp_vendor_abi::nccl::NcclResult;
 
@@ -65,7 +66,8 @@ impl NcclError {
 }
 
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    /// Never dropped: destructors of other thread-locals, and exit handlers, may still fail a call.
+    static LAST: RefCell<ManuallyDrop<CString>> = RefCell::default();
 }
 
 /// Remembers the error for `ncclGetLastError` and gives its result code.
@@ -75,7 +77,7 @@ pub(crate) fn finish(outcome: Outcome) -> NcclResult {
     };
     if !matches!(error, NcclError::InProgress) {
         let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
-        LAST.with(|last| *last.borrow_mut() = text);
+        LAST.with(|last| **last.borrow_mut() = text);
     }
     error.result()
 }
@@ -87,7 +89,7 @@ pub(crate) fn last() -> *const std::ffi::c_char {
 
 /// Names an application bug or a lost peer where the user looks first.
 pub(crate) fn announce(message: &str) {
-    eprintln!("airamp emulator: {message}");
+    crate::gpu::report(message);
 }
 
 /// What `ncclGetErrorString` answers. The texts are part of the emulator's interface.

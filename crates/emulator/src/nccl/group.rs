@@ -4,6 +4,7 @@
 //! outermost end returns it and launches nothing. Simulated ends drop what was asked for.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use airamp_vendor_abi::nccl::{Comm, SIM_INFO_MAGIC, SimInfo};
@@ -32,7 +33,8 @@ pub(crate) struct Creation {
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    /// Never dropped: destructors of other thread-locals, and exit handlers, may still call.
+    static GROUP: RefCell<ManuallyDrop<Group>> = RefCell::default();
 }
 
 pub(crate) fn start() {
@@ -60,7 +62,7 @@ pub(crate) fn end() -> Outcome {
 fn close() -> Outcome<Option<Group>> {
     GROUP.with_borrow_mut(|group| match group.depth {
         0 => Err(NcclError::InvalidUsage("ncclGroupEnd without ncclGroupStart".into())),
-        1 => Ok(Some(std::mem::take(group))),
+        1 => Ok(Some(std::mem::take(&mut **group))),
         _ => {
             group.depth -= 1;
             Ok(None)
