@@ -30,7 +30,7 @@ const FIRST_VERSION: &[(&str, u32)] = &[
     ("ncclScatter", 22_800),
     ("ncclCommGrow", 22_900),
     ("ncclCommGetUniqueId", 22_900),
-    ("ncclCommRevoke", 22_900),
+    ("ncclCommRevoke", 22_807),
     ("ncclCommSuspend", 22_900),
     ("ncclCommResume", 22_900),
     ("ncclCommMemStats", 22_900),
