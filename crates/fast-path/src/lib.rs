@@ -1,0 +1,1 @@
+//! StreamArena and compressed collectives.

@@ -1,0 +1,1 @@
+//! CUDA and HIP kernels, prebuilt code objects, manifest, loader.
