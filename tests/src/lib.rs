@@ -5,6 +5,7 @@
 
 pub mod artifacts;
 pub mod c_program;
+pub mod code_object;
 pub mod comparison;
 pub mod process;
 

@@ -5,8 +5,9 @@ use clap::{Parser, Subcommand};
 
 use crate::artifacts::MissingArtifact;
 use crate::emulator::EmulatorError;
+use crate::kernels::KernelsError;
 use crate::launch::LaunchError;
-use crate::{bench, config, doctor, emulator, run};
+use crate::{bench, config, doctor, emulator, kernels, run};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Config(config::Args),
     Doctor(doctor::Args),
     Emulator(emulator::Args),
+    Kernels(kernels::Args),
     /// Prints what is mapped into this process; `doctor` asks it of itself, with the library preloaded.
     #[command(hide = true, name = doctor::PRINT_MAPS)]
     PrintMaps,
@@ -46,6 +48,8 @@ pub(crate) enum CommandError {
     Missing(#[from] MissingArtifact),
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
+    #[error(transparent)]
+    Kernels(#[from] KernelsError),
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }

@@ -8,6 +8,7 @@ mod cli;
 mod config;
 mod doctor;
 mod emulator;
+mod kernels;
 mod launch;
 mod run;
 
@@ -35,6 +36,7 @@ fn execute(command: Command) -> Result<u8, CommandError> {
         Command::Config(args) => config::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Emulator(args) => emulator::execute(&args),
+        Command::Kernels(args) => kernels::execute(&args),
         Command::PrintMaps => doctor::print_maps(),
     }
 }

@@ -105,6 +105,12 @@ pub const TABLE: &[Setting] = &[
         "Fault: the nth kernel launch of the process, counted from 1, fails on the device. 0: none.",
     ),
     row(
+        "AIRAMP_EMU_WRONG_KERNEL",
+        Kind::Text,
+        "",
+        "Fault: the kernel of this name flips a bit of the first byte that it writes.",
+    ),
+    row(
         "AIRAMP_EMU_HIDE_SYMBOLS",
         Kind::Text,
         "",

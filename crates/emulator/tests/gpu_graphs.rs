@@ -261,6 +261,15 @@ fn two_launches_of_one_executable_follow_each_other() {
 }
 
 #[test]
+fn external_use_of_an_event_is_refused_outside_of_a_capture() {
+    let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+    let event = event::create(0).unwrap();
+    let refused = Err(CudaError::INVALID_VALUE);
+    assert_eq!(event::record_with_flags(stream, event, EVENT_RECORD_EXTERNAL), refused);
+    assert_eq!(event::wait_with_flags(stream, event, EVENT_WAIT_EXTERNAL), refused);
+}
+
+#[test]
 fn external_events_tie_graphs_to_live_streams() {
     let _alone = alone();
     let (stream, live) = (non_blocking(), non_blocking());

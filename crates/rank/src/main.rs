@@ -1,13 +1,15 @@
 //! `airamp-rank`: one rank of a job. Finds the GPU and NCCL by `dlopen`, meets its
-//! peers through RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and probes, measures
-//! or checks conformance. Results are JSON lines on stdout; what went wrong is on stderr.
+//! peers through RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and probes, measures,
+//! loads kernels or checks conformance. Results are JSON lines on stdout; what went wrong is on stderr.
 //! Started by `airamp doctor`, `airamp bench` and the tests, and runs on any NCCL.
 
 mod bench;
 mod collective;
+mod compressed;
 mod conformance;
 mod digest;
 mod error;
+mod loader_check;
 mod nccl;
 mod numbers;
 mod pattern;
@@ -22,7 +24,7 @@ use airamp_vendor::gpu::Kind;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "airamp-rank", version, about = "One rank: probe, bench or conformance")]
+#[command(name = "airamp-rank", version, about = "One rank: probe, bench, kernels or conformance")]
 struct Arguments {
     /// Use HIP and RCCL instead of CUDA and NCCL.
     #[arg(long, global = true)]
@@ -43,6 +45,10 @@ enum Command {
     Bench(bench::Arguments),
     /// Check every kind of call against its exact result.
     Conformance(conformance::Arguments),
+    /// Time the compressed AllReduce beside the vendor's, called directly.
+    Compressed(compressed::Arguments),
+    /// Load the kernels for a device and try them there.
+    Kernels(loader_check::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +58,8 @@ fn main() -> ExitCode {
         Command::Probe { json: _ } => probe::run(arguments.hip.then_some(Kind::Hip)),
         Command::Bench(bench) => bench::run(kind, &bench),
         Command::Conformance(conformance) => conformance::run(kind, &conformance),
+        Command::Compressed(compressed) => compressed::run(kind, &compressed),
+        Command::Kernels(kernels) => loader_check::run(kind, &kernels),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

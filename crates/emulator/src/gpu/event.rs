@@ -10,6 +10,7 @@ use super::clock::{self, Clock};
 use super::completion::{Completion, lock};
 use super::device::Device;
 use super::handles::Handles;
+use super::stream::Stream;
 use super::work::Work;
 use super::{Answer, capture, context, process, stream};
 
@@ -94,8 +95,8 @@ pub fn record(stream: usize, event: usize) -> Answer<()> {
 pub fn record_with_flags(stream: usize, event: usize, flags: u32) -> Answer<()> {
     process::init()?;
     let event = EVENTS.get(event)?;
-    let external = accept_flag(flags, EVENT_RECORD_EXTERNAL)?;
     let target = stream::find(stream)?;
+    let external = is_external(&target, flags, EVENT_RECORD_EXTERNAL)?;
     if target.device.ordinal != event.device.ordinal {
         return Err(CudaError::INVALID_HANDLE);
     }
@@ -113,17 +114,19 @@ pub fn wait(stream: usize, event: usize) -> Answer<()> {
 pub fn wait_with_flags(stream: usize, event: usize, flags: u32) -> Answer<()> {
     process::init()?;
     let event = EVENTS.get(event)?;
-    let external = accept_flag(flags, EVENT_WAIT_EXTERNAL)?;
     let target = stream::find(stream)?;
+    let external = is_external(&target, flags, EVENT_WAIT_EXTERNAL)?;
     if !external && capture::wait(&target, &event)? {
         return Ok(());
     }
     stream::submit_work(stream, Work::Wait(event))
 }
 
-fn accept_flag(flags: u32, external: u32) -> Answer<bool> {
-    match flags & !external {
-        0 => Ok(flags != 0),
+/// The external flag is for captures: outside of one it is refused, as in CUDA.
+fn is_external(target: &Stream, flags: u32, external: u32) -> Answer<bool> {
+    match flags {
+        0 => Ok(false),
+        flag if flag == external && capture::status(target.handle).is_some() => Ok(true),
         _ => Err(CudaError::INVALID_VALUE),
     }
 }

@@ -12,16 +12,20 @@ use std::sync::{Arc, Mutex};
 use airamp_vendor_abi::cuda::CudaError;
 
 use super::completion::lock;
+use super::device::Device;
 use super::handles::Handles;
 use super::kernels::{self, Kernel, Launch};
 use super::work::{Operation, Run};
-use super::{Answer, Fault, capture, context, report, stream};
+use super::{Answer, Fault, capture, context, memory, report, stream};
 use crate::environment;
 
 pub use code_object::{Architecture, image_len};
 
 struct Module {
     functions: Vec<String>,
+    device: &'static Device,
+    /// The device memory that the code takes up.
+    room: u64,
     given: Mutex<Vec<(String, usize)>>,
 }
 
@@ -41,7 +45,8 @@ pub fn load(image: &[u8]) -> Answer<usize> {
     if environment::number("AIRAMP_EMU_ALLOC_SYNC") > 0 {
         device.wait_for_all();
     }
-    Ok(MODULES.insert(Module { functions, given: Mutex::default() }))
+    let room = memory::take_room(device, image.len())?;
+    Ok(MODULES.insert(Module { functions, device, room, given: Mutex::default() }))
 }
 
 pub fn unload(module: usize) -> Answer<()> {
@@ -52,7 +57,7 @@ pub fn unload(module: usize) -> Answer<()> {
     for (_, function) in lock(&module.given).drain(..) {
         FUNCTIONS.remove(function)?;
     }
-    Ok(())
+    memory::give_room_back(module.device, module.room).map_err(Fault::told)
 }
 
 /// The function of that name, if the code object has it.
@@ -78,7 +83,7 @@ pub fn parameters(function: usize) -> Answer<&'static [usize]> {
     Ok(implementation(function)?.1.parameters)
 }
 
-fn implementation(function: usize) -> Answer<(String, Arc<Kernel>)> {
+fn implementation(function: usize) -> Answer<(String, Kernel)> {
     let name = FUNCTIONS.get(function)?.name.clone();
     let Some(kernel) = kernels::find(&name) else {
         report(&format!("the kernel {name} has no implementation here"));
@@ -101,11 +106,16 @@ pub fn launch(function: usize, stream: usize, launch: Launch) -> Answer<()> {
     let label = format!("kernel {name}");
     let failure = Fault::new(CudaError::LAUNCH_FAILED, format!("{label} fails, as asked for"));
     let touches = (kernel.touches)(&launch);
+    let spoiled = touches.iter().find(|touch| touch.write && !touch.atomic).map(|touch| touch.ptr);
+    let spoiled = spoiled.filter(|_| environment::text("AIRAMP_EMU_WRONG_KERNEL") == name);
     let launch = Arc::new(launch);
     let prepare = move || -> Run {
-        let (kernel, launch) = (Arc::clone(&kernel), Arc::clone(&launch));
+        let launch = Arc::clone(&launch);
         let failure = fails.then(|| failure.clone());
-        Box::new(move || failure.map_or_else(|| (kernel.run)(&launch), Err))
+        Box::new(move || {
+            failure.map_or_else(|| (kernel.run)(&launch), Err)?;
+            spoiled.map_or(Ok(()), kernels::flip_a_bit)
+        })
     };
     let operation = Operation { label, touches, prepare: Arc::new(prepare) };
     stream::submit(stream, operation)

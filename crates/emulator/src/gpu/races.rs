@@ -49,6 +49,7 @@ fn find_conflict(accessor: &Accessor<'_>, touch: &Touch) -> Option<Access> {
         access.start < end
             && touch.ptr < access.end
             && (access.write || touch.write)
+            && !(access.atomic && touch.atomic)
             && access.device == accessor.device
             && !accessor.clock.is_after(access.timeline, access.number)
     };
@@ -65,9 +66,11 @@ fn record(accessor: &Accessor<'_>, touch: &Touch) {
     };
     let end = touch.ptr + touch.len as u64;
     // An access that this one covers and follows adds nothing: who is in order with this
-    // one is in order with that one too.
+    // one is in order with that one too. An atomic one excuses other atomic ones, and so
+    // stands in for those only.
     accesses.retain(|old| {
-        let covered = touch.ptr <= old.start && old.end <= end && (touch.write || !old.write);
+        let stands_in = (touch.write || !old.write) && (!touch.atomic || old.atomic);
+        let covered = touch.ptr <= old.start && old.end <= end && stands_in;
         !(covered && accessor.clock.is_after(old.timeline, old.number))
     });
     if accesses.len() == KEPT {
@@ -77,6 +80,7 @@ fn record(accessor: &Accessor<'_>, touch: &Touch) {
         start: touch.ptr,
         end,
         write: touch.write,
+        atomic: touch.atomic,
         timeline: accessor.timeline,
         number: accessor.number,
         device: accessor.device,

@@ -12,17 +12,22 @@ pub struct Touch {
     pub ptr: u64,
     pub len: usize,
     pub write: bool,
+    /// Written by atomic operations alone, which need no order among themselves.
+    pub atomic: bool,
 }
 
 impl Touch {
     pub fn read(ptr: u64, len: usize) -> Self {
-        let write = false;
-        Self { ptr, len, write }
+        Self { ptr, len, write: false, atomic: false }
     }
 
     pub fn write(ptr: u64, len: usize) -> Self {
-        let write = true;
-        Self { ptr, len, write }
+        Self { ptr, len, write: true, atomic: false }
+    }
+
+    /// Atomic additions.
+    pub fn add(ptr: u64, len: usize) -> Self {
+        Self { ptr, len, write: true, atomic: true }
     }
 }
 

@@ -1,15 +1,22 @@
 //! The driver library with its table, and what CUDA and HIP do differently: making a
 //! device current, and naming its architecture. Owns the module's error type.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 use airamp_vendor_abi::cuda::{
-    ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, CudaError, Device,
+    ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ATTRIBUTE_MULTIPROCESSOR_COUNT,
+    CudaError, Device, DevicePtr,
 };
 
 use super::raw::{self, ErrorString, Table};
 use super::{Kind, Library};
+
+/// `hipDeviceAttributeMultiprocessorCount`.
+const HIP_MULTIPROCESSOR_COUNT: c_int = 63;
+/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`, and HIP's.
+const POINTER_DEVICE_ORDINAL: c_int = 9;
 
 /// Why a GPU call could not be made, or failed.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +26,7 @@ pub enum GpuError {
     #[error("{library} has no function {function}")]
     MissingFunction { library: String, function: &'static str },
     #[error("{function} failed: error {code} ({text})")]
-    Call { function: &'static str, code: i32, text: String },
+    Call { function: &'static str, code: i32, text: Cow<'static, str> },
     #[error("{0} bytes at offset {1} lie outside a buffer of {2} bytes")]
     OutOfBounds(usize, usize, usize),
     #[error("the driver does not tell the architecture of device {0}")]
@@ -44,6 +51,16 @@ impl Driver {
             }
         }
         Err(GpuError::NoLibrary(refusals.join("; ")))
+    }
+
+    /// The library as the process has it mapped, and no other.
+    pub(super) fn attach(kind: Kind) -> Result<Self, GpuError> {
+        let mapped = kind.driver_libraries().iter().find_map(|name| Library::mapped(name));
+        let not_mapped = || {
+            let names = kind.driver_libraries().join(", ");
+            GpuError::NoLibrary(format!("this process has not loaded any of {names}"))
+        };
+        mapped.map(|library| Self::of(&library, kind)).ok_or_else(not_mapped)
     }
 
     fn of(library: &Library, kind: Kind) -> Self {
@@ -82,15 +99,17 @@ impl Driver {
         Err(GpuError::Call { function, code: code.0, text: self.text_of(code) })
     }
 
-    fn text_of(&self, code: CudaError) -> String {
+    /// Borrowed: a call that fails often, such as asking an event, allocates nothing.
+    fn text_of(&self, code: CudaError) -> Cow<'static, str> {
         let mut text: *const c_char = ptr::null();
         let Some(error_string) = self.error_string else { return "no text".into() };
-        // SAFETY: the function stores NULL or a static terminated string.
+        // SAFETY: the function stores NULL or a terminated string that is part of the library,
+        // which is never closed.
         unsafe {
             if error_string(code, &raw mut text) != CudaError::SUCCESS || text.is_null() {
                 return "no text".into();
             }
-            CStr::from_ptr(text).to_string_lossy().into_owned()
+            CStr::from_ptr(text).to_string_lossy()
         }
     }
 
@@ -128,6 +147,24 @@ impl Driver {
                 Ok(format!("sm_{major}{minor}"))
             }
             Kind::Hip => self.gcn_architecture(device, ordinal),
+        }
+    }
+
+    pub(super) fn multiprocessors_of(&self, ordinal: i32) -> Result<u32, GpuError> {
+        let attribute = match self.kind {
+            Kind::Cuda => ATTRIBUTE_MULTIPROCESSOR_COUNT,
+            Kind::Hip => HIP_MULTIPROCESSOR_COUNT,
+        };
+        let mut count = 0;
+        self.device_attribute(&mut count, attribute, self.device(ordinal)?)?;
+        Ok(count.max(1) as u32)
+    }
+
+    pub(super) fn device_of(&self, address: DevicePtr) -> Result<Option<i32>, GpuError> {
+        let mut ordinal: c_int = -1;
+        match self.pointer_attribute((&raw mut ordinal).cast(), POINTER_DEVICE_ORDINAL, address) {
+            Err(GpuError::Call { code, .. }) if code == CudaError::INVALID_VALUE.0 => Ok(None),
+            asked => asked.map(|()| (ordinal >= 0).then_some(ordinal)),
         }
     }
 

@@ -1,14 +1,18 @@
 //! CUDA's driver API and HIP behind one `Gpu` interface, opened at run time.
 //!
 //! Three layers: `raw` (a table of function pointers, missing = `None`), `driver`
-//! (the same calls as `Result`s), and owned types here and in `memory`, `queue` and
-//! `graph`. Links against no vendor library and never panics where one is missing.
-//! Called by the rank program; `probe` is called by the interposer, and only looks.
+//! (the same calls as `Result`s), and owned types in the other modules. Links against no
+//! vendor library, never panics where one is missing, and allocates nothing where it
+//! enqueues. Called by the rank program, the kernel loader and the fast path; `probe` is
+//! called by the interposer, and only looks.
 
+mod capture;
+mod context;
 mod driver;
 mod graph;
 mod library;
 mod memory;
+mod module;
 mod probe;
 mod queue;
 mod raw;
@@ -16,11 +20,16 @@ mod raw;
 use std::fmt;
 use std::sync::Arc;
 
+pub use capture::{Capture, CaptureStatus};
+pub use context::{Context, Entered, RelaxedCaptures};
 pub use driver::GpuError;
 pub use graph::GraphExec;
-pub use memory::Buffer;
+pub use memory::{Buffer, PinnedBuffer};
+pub use module::{Function, Grid, Module};
 pub use probe::{ProbeError, Runtime, probe};
-pub use queue::{Event, Stream};
+pub use queue::{Event, Priority, Stream};
+
+use airamp_vendor_abi::cuda::{self, DevicePtr};
 
 use driver::Driver;
 use library::Library;
@@ -72,6 +81,12 @@ impl Gpu {
         Ok(Self { driver: Arc::new(driver) })
     }
 
+    /// The driver that the application has loaded and initialised already: loads no
+    /// library and initialises nothing.
+    pub fn attach(kind: Kind) -> Result<Self, GpuError> {
+        Ok(Self { driver: Arc::new(Driver::attach(kind)?) })
+    }
+
     /// Opens whichever driver exists here, CUDA's first.
     pub fn open_any() -> Result<Self, GpuError> {
         let cuda = match Self::open(Kind::Cuda) {
@@ -120,6 +135,38 @@ impl Gpu {
         self.driver.make_current(ordinal)
     }
 
+    /// The device of the context that is current on this thread.
+    pub fn current_device(&self) -> Result<i32, GpuError> {
+        let mut ordinal = 0;
+        self.driver.current_device(&mut ordinal)?;
+        Ok(ordinal)
+    }
+
+    /// The context that is current on this thread; `None` where nothing is.
+    pub fn current_context(&self) -> Result<Option<Context>, GpuError> {
+        self.driver.context()
+    }
+
+    /// Makes `context` current until the guard is dropped.
+    pub fn enter(&self, context: Context) -> Result<Entered, GpuError> {
+        Entered::begin(&self.driver, context)
+    }
+
+    /// Lets this thread make calls beside captures until the guard is dropped.
+    pub fn relax_captures(&self) -> Result<RelaxedCaptures, GpuError> {
+        RelaxedCaptures::begin(&self.driver)
+    }
+
+    /// The device that holds `address`; `None` for memory that the driver does not know.
+    pub fn device_of(&self, address: DevicePtr) -> Result<Option<i32>, GpuError> {
+        self.driver.device_of(address)
+    }
+
+    /// How many multiprocessors (compute units) the device has.
+    pub fn multiprocessors(&self, ordinal: i32) -> Result<u32, GpuError> {
+        self.driver.multiprocessors_of(ordinal)
+    }
+
     pub fn memory_info(&self) -> Result<MemoryInfo, GpuError> {
         let (mut free, mut total) = (0, 0);
         self.driver.memory_info(&mut free, &mut total)?;
@@ -130,14 +177,72 @@ impl Gpu {
         Buffer::new(self.driver.clone(), bytes)
     }
 
+    /// Page-locked memory of the host.
+    pub fn alloc_pinned(&self, bytes: usize) -> Result<PinnedBuffer, GpuError> {
+        PinnedBuffer::new(self.driver.clone(), bytes)
+    }
+
+    /// Loads a code object into the current context.
+    ///
+    /// # Safety
+    /// `image` is a whole code object, or text that ends in a NUL byte: the driver finds
+    /// the end by itself.
+    pub unsafe fn load_module(&self, image: &[u8]) -> Result<Module, GpuError> {
+        // SAFETY: the caller vouches for the image.
+        unsafe { Module::load(self.driver.clone(), image) }
+    }
+
     /// A stream; a non-blocking one does not wait for the default stream.
     pub fn stream(&self, non_blocking: bool) -> Result<Stream, GpuError> {
-        Stream::new(self.driver.clone(), non_blocking)
+        Stream::new(self.driver.clone(), non_blocking, Priority::Default)
+    }
+
+    /// A non-blocking stream with a priority.
+    pub fn stream_with_priority(&self, priority: Priority) -> Result<Stream, GpuError> {
+        Stream::new(self.driver.clone(), true, priority)
+    }
+
+    /// A stream of the application, which stays its own. Allocates nothing.
+    pub fn borrow_stream(&self, raw: cuda::Stream) -> Stream {
+        Stream::borrowed(self.driver.clone(), raw)
     }
 
     /// An event that takes part in [`Event::elapsed_ms`].
     pub fn event(&self) -> Result<Event, GpuError> {
-        Event::new(self.driver.clone())
+        Event::new(self.driver.clone(), true)
+    }
+
+    /// An event for order alone, which costs the device less.
+    pub fn untimed_event(&self) -> Result<Event, GpuError> {
+        Event::new(self.driver.clone(), false)
+    }
+
+    /// Copies device memory that is not ours, in stream order.
+    ///
+    /// # Safety
+    /// Both ranges are device memory until the stream has passed the copy.
+    pub unsafe fn copy_async(
+        &self,
+        to: DevicePtr,
+        from: DevicePtr,
+        bytes: usize,
+        stream: &Stream,
+    ) -> Result<(), GpuError> {
+        self.driver.copy_on_device_async(to, from, bytes, stream.raw())
+    }
+
+    /// Fills device memory that is not ours, in stream order.
+    ///
+    /// # Safety
+    /// The range is device memory until the stream has passed it.
+    pub unsafe fn fill_async(
+        &self,
+        to: DevicePtr,
+        value: u8,
+        bytes: usize,
+        stream: &Stream,
+    ) -> Result<(), GpuError> {
+        self.driver.set_bytes_async(to, value, bytes, stream.raw())
     }
 
     /// Waits for all work of the current device.

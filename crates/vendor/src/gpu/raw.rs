@@ -4,7 +4,10 @@
 
 use std::ffi::{CString, c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
-use airamp_vendor_abi::cuda::{Context, CudaError, Device, DevicePtr, Event, Graph, GraphExec, Stream};
+use airamp_vendor_abi::cuda::{
+    Context, CudaError, Device, DevicePtr, Event, Function, Graph, GraphExec, HostFn, Module, Stream,
+    UserObject,
+};
 
 use super::{Kind, Library};
 
@@ -79,12 +82,17 @@ driver_functions! {
     device_properties: "" / "hipGetDevicePropertiesR0600" (properties: *mut c_void, device: Device);
     device_properties_before_6: "" / "hipGetDeviceProperties" (properties: *mut c_void, device: Device);
     primary_context_retain: "cuDevicePrimaryCtxRetain" / "" (context: *mut Context, device: Device);
+    current_context: "cuCtxGetCurrent" / "" (context: *mut Context);
     set_current_context: "cuCtxSetCurrent" / "" (context: Context);
+    current_device: "cuCtxGetDevice" / "hipGetDevice" (device: *mut Device);
     set_current_device: "" / "hipSetDevice" (ordinal: c_int);
+    pointer_attribute: "cuPointerGetAttribute" / "hipPointerGetAttribute" (value: *mut c_void, attribute: c_int, address: DevicePtr);
     device_synchronize: "cuCtxSynchronize" / "hipDeviceSynchronize" ();
     memory_info: "cuMemGetInfo_v2" / "hipMemGetInfo" (free: *mut usize, total: *mut usize);
     mem_alloc: "cuMemAlloc_v2" / "hipMalloc" (address: *mut DevicePtr, bytes: usize);
     mem_free: "cuMemFree_v2" / "hipFree" (address: DevicePtr);
+    host_alloc: "cuMemHostAlloc" / "hipHostMalloc" (address: *mut *mut c_void, bytes: usize, flags: c_uint);
+    host_free: "cuMemFreeHost" / "hipHostFree" (address: *mut c_void);
     copy_to_device: "cuMemcpyHtoD_v2" / "hipMemcpyHtoD" (to: DevicePtr, from: *const c_void, bytes: usize);
     copy_to_host: "cuMemcpyDtoH_v2" / "hipMemcpyDtoH" (to: *mut c_void, from: DevicePtr, bytes: usize);
     copy_to_device_async: "cuMemcpyHtoDAsync_v2" / "hipMemcpyHtoDAsync" (to: DevicePtr, from: *const c_void, bytes: usize, stream: Stream);
@@ -93,18 +101,31 @@ driver_functions! {
     set_bytes: "cuMemsetD8_v2" / "hipMemsetD8" (to: DevicePtr, value: c_uchar, bytes: usize);
     set_bytes_async: "cuMemsetD8Async" / "hipMemsetD8Async" (to: DevicePtr, value: c_uchar, bytes: usize, stream: Stream);
     stream_create: "cuStreamCreate" / "hipStreamCreateWithFlags" (stream: *mut Stream, flags: c_uint);
+    stream_create_with_priority: "cuStreamCreateWithPriority" / "hipStreamCreateWithPriority" (stream: *mut Stream, flags: c_uint, priority: c_int);
+    stream_priorities: "cuCtxGetStreamPriorityRange" / "hipDeviceGetStreamPriorityRange" (least: *mut c_int, greatest: *mut c_int);
     stream_destroy: "cuStreamDestroy_v2" / "hipStreamDestroy" (stream: Stream);
     stream_synchronize: "cuStreamSynchronize" / "hipStreamSynchronize" (stream: Stream);
     stream_wait_event: "cuStreamWaitEvent" / "hipStreamWaitEvent" (stream: Stream, event: Event, flags: c_uint);
     stream_begin_capture: "cuStreamBeginCapture_v2" / "hipStreamBeginCapture" (stream: Stream, mode: c_int);
     stream_end_capture: "cuStreamEndCapture" / "hipStreamEndCapture" (stream: Stream, graph: *mut Graph);
+    stream_capture_info: "cuStreamGetCaptureInfo_v2" / "hipStreamGetCaptureInfo_v2" (stream: Stream, status: *mut c_int, id: *mut u64, graph: *mut Graph, after: *mut *const c_void, after_count: *mut usize);
+    exchange_capture_mode: "cuThreadExchangeStreamCaptureMode" / "hipThreadExchangeStreamCaptureMode" (mode: *mut c_int);
     event_create: "cuEventCreate" / "hipEventCreateWithFlags" (event: *mut Event, flags: c_uint);
     event_destroy: "cuEventDestroy_v2" / "hipEventDestroy" (event: Event);
     event_record: "cuEventRecord" / "hipEventRecord" (event: Event, stream: Stream);
+    event_record_with_flags: "cuEventRecordWithFlags" / "hipEventRecordWithFlags" (event: Event, stream: Stream, flags: c_uint);
+    event_query: "cuEventQuery" / "hipEventQuery" (event: Event);
     event_synchronize: "cuEventSynchronize" / "hipEventSynchronize" (event: Event);
     event_elapsed: "cuEventElapsedTime" / "hipEventElapsedTime" (milliseconds: *mut f32, start: Event, end: Event);
     graph_instantiate: "cuGraphInstantiateWithFlags" / "hipGraphInstantiateWithFlags" (executable: *mut GraphExec, graph: Graph, flags: c_ulonglong);
     graph_launch: "cuGraphLaunch" / "hipGraphLaunch" (executable: GraphExec, stream: Stream);
     graph_destroy: "cuGraphDestroy" / "hipGraphDestroy" (graph: Graph);
     graph_exec_destroy: "cuGraphExecDestroy" / "hipGraphExecDestroy" (executable: GraphExec);
+    user_object_create: "cuUserObjectCreate" / "hipUserObjectCreate" (object: *mut UserObject, data: *mut c_void, destroy: HostFn, references: c_uint, flags: c_uint);
+    user_object_release: "cuUserObjectRelease" / "hipUserObjectRelease" (object: UserObject, count: c_uint);
+    graph_retain_user_object: "cuGraphRetainUserObject" / "hipGraphRetainUserObject" (graph: Graph, object: UserObject, count: c_uint, flags: c_uint);
+    module_load: "cuModuleLoadData" / "hipModuleLoadData" (module: *mut Module, image: *const c_void);
+    module_unload: "cuModuleUnload" / "hipModuleUnload" (module: Module);
+    module_function: "cuModuleGetFunction" / "hipModuleGetFunction" (function: *mut Function, module: Module, name: *const c_char);
+    launch: "cuLaunchKernel" / "hipModuleLaunchKernel" (function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: Stream, arguments: *mut *mut c_void, extra: *mut *mut c_void);
 }

@@ -52,6 +52,15 @@ pub fn alloc_on(device: &'static Device, len: usize) -> Answer<u64> {
     lock(&device.memory).alloc(len)
 }
 
+/// Room for what the driver itself keeps on the device; not an allocation of the program.
+pub(super) fn take_room(device: &'static Device, len: usize) -> Answer<u64> {
+    lock(&device.memory).alloc(len)
+}
+
+pub(super) fn give_room_back(device: &'static Device, ptr: u64) -> Result<(), Fault> {
+    lock(&device.memory).free(ptr)
+}
+
 /// Frees device memory, after the device's running work unless that is switched off.
 /// The address 0 is accepted.
 pub fn free(ptr: u64) -> Result<(), Fault> {

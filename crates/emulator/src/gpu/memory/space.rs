@@ -22,6 +22,7 @@ pub(in crate::gpu) struct Access {
     pub(in crate::gpu) start: u64,
     pub(in crate::gpu) end: u64,
     pub(in crate::gpu) write: bool,
+    pub(in crate::gpu) atomic: bool,
     pub(in crate::gpu) timeline: usize,
     pub(in crate::gpu) number: u64,
     pub(in crate::gpu) device: i32,

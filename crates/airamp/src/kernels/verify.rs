@@ -1,0 +1,121 @@
+//! Whether code objects, manifest and embedded sources agree. Says every difference, not only the first.
+
+use std::fs;
+use std::path::Path;
+
+use airamp_kernels::manifest::Manifest;
+use airamp_kernels::sources;
+use sha2::{Digest, Sha256};
+
+use super::build::MANIFEST;
+use super::KernelsError;
+
+/// 0 if all agree, 1 if not.
+pub(super) fn execute(dir: Option<&Path>) -> Result<u8, KernelsError> {
+    let set = Set::open(dir)?;
+    let differences = set.differences();
+    for difference in &differences {
+        println!("{difference}");
+    }
+    if differences.is_empty() {
+        let count = set.manifest.blobs.len();
+        println!("{count} code objects and {} sources are what the manifest says", sources().len());
+    }
+    Ok(u8::from(!differences.is_empty()))
+}
+
+/// A manifest and what lies beside it.
+pub(super) struct Set {
+    pub(super) manifest: Manifest,
+    /// As the manifest's entries; `None` where there is no such file.
+    pub(super) blobs: Vec<Option<Vec<u8>>>,
+}
+
+impl Set {
+    /// The embedded one, or that of a folder.
+    pub(super) fn open(dir: Option<&Path>) -> Result<Self, KernelsError> {
+        let path = dir.map_or_else(|| "the embedded manifest".into(), |dir| dir.join(MANIFEST));
+        let text = match dir {
+            Some(_) => fs::read_to_string(&path).map_err(KernelsError::io(&path))?,
+            None => airamp_kernels::MANIFEST.to_owned(),
+        };
+        let manifest = Manifest::parse(&text)
+            .map_err(|error| KernelsError::Manifest { path, reason: error.to_string() })?;
+        let blob = |file: &str| match dir {
+            Some(dir) => fs::read(dir.join(file)).ok(),
+            None => embedded(file),
+        };
+        let blobs = manifest.blobs.iter().map(|entry| blob(&entry.file)).collect();
+        Ok(Self { manifest, blobs })
+    }
+
+    fn differences(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.manifest.blobs.is_empty() {
+            found.push("the manifest lists no code object".into());
+        }
+        for (entry, bytes) in self.manifest.blobs.iter().zip(&self.blobs) {
+            match bytes {
+                None => found.push(format!("{}: listed, but not there", entry.file)),
+                Some(bytes) if Sha256::digest(bytes)[..] != entry.sha256 => {
+                    found.push(format!("{}: not the bytes that the manifest gives the hash of", entry.file));
+                }
+                Some(_) => {}
+            }
+        }
+        found.extend(self.differing_sources());
+        found
+    }
+
+    fn differing_sources(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for source in sources() {
+            match self.manifest.sources.iter().find(|entry| entry.file == source.file) {
+                None => found.push(format!("{}: a source that the manifest does not list", source.file)),
+                Some(entry) if Sha256::digest(source.text)[..] != entry.sha256 => {
+                    found.push(format!("{}: changed since the code objects were built", source.file));
+                }
+                Some(_) => {}
+            }
+        }
+        for entry in &self.manifest.sources {
+            if !sources().iter().any(|source| source.file == entry.file) {
+                found.push(format!("{}: built from, but no source any more", entry.file));
+            }
+        }
+        found
+    }
+}
+
+fn embedded(file: &str) -> Option<Vec<u8>> {
+    let named = |blob: &&airamp_kernels::Blob| format!("{}.{}", blob.architecture, blob.kind.extension()) == file;
+    airamp_kernels::blobs().iter().find(named).map(|blob| blob.bytes.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_code_objects_manifest_and_sources_agree() {
+        assert_eq!(Set::open(None).unwrap().differences(), [""; 0]);
+    }
+
+    #[test]
+    fn each_difference_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = airamp_kernels::MANIFEST.replacen("file = \"tile.h\"", "file = \"gone.h\"", 1);
+        fs::write(folder.path().join(MANIFEST), manifest).unwrap();
+        for blob in &airamp_kernels::blobs()[1..] {
+            let name = format!("{}.{}", blob.architecture, blob.kind.extension());
+            let mut bytes = blob.bytes.to_vec();
+            bytes[1000] ^= u8::from(name == "gfx942.hsaco");
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let differences = Set::open(Some(folder.path())).unwrap().differences().join("\n");
+        for expected in ["sm_80.cubin: listed, but not there", "gfx942.hsaco: not the bytes", "tile.h: a source", "gone.h: built"] {
+            assert!(differences.contains(expected), "{expected} is not in\n{differences}");
+        }
+        assert_eq!(differences.lines().count(), 4, "{differences}");
+    }
+}

@@ -1,0 +1,110 @@
+//! The error of a whole AllReduce, measured: vNMSE, the squared error over the squared sum, against the
+//! sum in binary64. The limits are those that the product promises.
+
+use airamp_codec::{self as codec, Element, Format, packet_bytes};
+
+use crate::samples::{Random, pack, unpack};
+
+const COUNT: usize = 1 << 16;
+
+fn normal(random: &mut Random) -> f64 {
+    random.normal()
+}
+
+fn spikes(random: &mut Random) -> f64 {
+    let x = random.normal();
+    if random.below(100) == 0 { x * 100.0 } else { x }
+}
+
+fn log_normal(random: &mut Random) -> f64 {
+    let sign = if random.below(2) == 0 { 1e-4 } else { -1e-4 };
+    sign * random.normal().exp()
+}
+
+enum Algorithm {
+    OneShot,
+    TwoShot,
+}
+
+fn vnmse(
+    algorithm: Algorithm,
+    element: Element,
+    format: Format,
+    ranks: usize,
+    draw: fn(&mut Random) -> f64,
+) -> f64 {
+    let mut random = Random(17);
+    let mut exact = vec![0.0; COUNT];
+    let mut packets = Vec::new();
+    for _ in 0..ranks {
+        let numbers: Vec<f32> = (0..COUNT).map(|_| draw(&mut random) as f32).collect();
+        let input = pack(element, &numbers);
+        exact.iter_mut().zip(unpack(element, &input)).for_each(|(sum, x)| *sum += f64::from(x));
+        let mut packet = vec![0; packet_bytes(COUNT)];
+        codec::quantise(element, &input, format, &mut packet);
+        packets.push(packet);
+    }
+    let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
+    let mut output = vec![0; COUNT * element.size()];
+    match algorithm {
+        Algorithm::OneShot => codec::dequantise_sum(element, &packets, COUNT, format, false, &mut output),
+        Algorithm::TwoShot => {
+            let mut reduced = vec![0; packet_bytes(COUNT)];
+            codec::reduce(element, &packets, COUNT, format, false, &mut reduced);
+            codec::dequantise(element, &reduced, COUNT, format, &mut output);
+        }
+    }
+    let error: f64 =
+        unpack(element, &output).iter().zip(&exact).map(|(x, sum)| (f64::from(*x) - sum).powi(2)).sum();
+    error / exact.iter().map(|sum| sum.powi(2)).sum::<f64>()
+}
+
+fn check(format: Format, name: &str, draw: fn(&mut Random) -> f64, limit: f64) {
+    for element in Element::ALL {
+        let error = vnmse(Algorithm::TwoShot, element, format, 8, draw);
+        println!("8 ranks, two-shot, {} as {}, {name}: vNMSE {error:.2e}", element.name(), format.name());
+        assert!(error <= limit, "{error:e} > {limit:e}");
+    }
+}
+
+#[test]
+fn eight_ranks_of_normal_numbers_stay_within_the_promised_error() {
+    check(Format::E4M3, "N(0, 1)", normal, 1.5e-3);
+    check(Format::Auto, "N(0, 1)", normal, 1.0e-4);
+}
+
+#[test]
+fn eight_ranks_with_spikes_stay_within_the_promised_error() {
+    check(Format::Auto, "N(0, 1), 1% x 100", spikes, 6e-4);
+}
+
+#[test]
+fn eight_ranks_of_log_normal_gradients_stay_within_the_promised_error() {
+    check(Format::Auto, "log-normal of size 1e-4", log_normal, 4e-4);
+}
+
+#[test]
+fn the_error_does_not_depend_on_the_number_of_ranks() {
+    for format in Format::ALL {
+        let errors: Vec<f64> =
+            (2..=8).map(|ranks| vnmse(Algorithm::TwoShot, Element::Bf16, format, ranks, normal)).collect();
+        let printed: Vec<String> = errors.iter().map(|error| format!("{error:.2e}")).collect();
+        println!("2 to 8 ranks, two-shot, bf16 as {}, N(0, 1): vNMSE {}", format.name(), printed.join(" "));
+        let least = errors.iter().copied().fold(f64::MAX, f64::min);
+        let most = errors.iter().copied().fold(0.0, f64::max);
+        assert!(most <= least * 1.2, "{errors:?}");
+    }
+}
+
+#[test]
+fn the_one_shot_has_about_half_the_error_of_the_two_shot() {
+    for format in Format::ALL {
+        let once = vnmse(Algorithm::OneShot, Element::F32, format, 2, normal);
+        let twice = vnmse(Algorithm::TwoShot, Element::F32, format, 2, normal);
+        println!(
+            "2 ranks, f32 as {}, N(0, 1): vNMSE one-shot {once:.2e}, two-shot {twice:.2e}",
+            format.name()
+        );
+        assert!(once <= twice * 0.6);
+    }
+}

@@ -1,0 +1,5 @@
+// Every kernel of a code object, as one translation unit.
+#include "dequantise.cu"
+#include "dequantise_sum.cu"
+#include "quantise.cu"
+#include "reduce.cu"

@@ -1,0 +1,39 @@
+// The kernels' threads on a CPU, for tests: each is a fibre with a stack of its own, and they take turns.
+// A lane that exchanges a value puts it into a slot and lets the others run until its warp is there.
+// Included by portability.h in place of a GPU's own names.
+#pragma once
+
+#include <cstring>
+
+#define DEVICE inline
+#define KERNEL extern "C" void
+// One group runs at a time, in the thread that launched it.
+#define SHARED static thread_local
+
+u32 thread_in_group();
+u32 threads_in_group();
+u32 group_in_grid();
+u32 groups_in_grid();
+void wait_for_group();
+void wait_for_warp();
+// The value that lane `lane` of one's own warp gives, when all its lanes have given theirs.
+u32 value_of_lane(u32 value, u32 lane);
+bool any_in_warp(bool value);
+
+template <int MASK> DEVICE u32 exchange(u32 value) { return value_of_lane(value, thread_in_group() % WARP ^ MASK); }
+template <int LANE> DEVICE u32 from_lane(u32 value) {
+    return value_of_lane(value, (thread_in_group() % WARP & 16) | LANE);
+}
+template <class Number> DEVICE void add_atomically(Number* sum, Number value) { *sum += value; }
+
+DEVICE u32 bits_of(float value) {
+    u32 bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+DEVICE float float_of(u32 bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+DEVICE u32 bits_set(u32 value) { return __builtin_popcount(value); }

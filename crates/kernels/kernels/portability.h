@@ -1,0 +1,121 @@
+// What CUDA, HIP and a CPU compiler spell differently, under one name each: threads, lane exchange,
+// votes, shared memory, atomics. Nothing here knows of packets or number formats.
+// CUDA is compiled by NVRTC and HIP by clang, both without any vendor header.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+
+// Lanes that decide together. A wave of 64 counts as two of them.
+constexpr u32 WARP = 32;
+// The most threads that a group may have.
+constexpr u32 GROUP = 256;
+
+#if defined(__CUDACC_RTC__)
+
+#define DEVICE __device__ __forceinline__
+#define KERNEL extern "C" __global__ __launch_bounds__(256, 2) void
+#define SHARED __shared__
+
+DEVICE u32 thread_in_group() { return threadIdx.x; }
+DEVICE u32 threads_in_group() { return blockDim.x; }
+DEVICE u32 group_in_grid() { return blockIdx.x; }
+DEVICE u32 groups_in_grid() { return gridDim.x; }
+DEVICE void wait_for_group() { __syncthreads(); }
+DEVICE void wait_for_warp() { __syncwarp(); }
+
+// The value of the lane whose number differs in the bits of MASK (below 16).
+template <int MASK> DEVICE u32 exchange(u32 value) { return __shfl_xor_sync(0xffffffffu, value, MASK); }
+// The value of lane LANE of one's own 16 lanes.
+template <int LANE> DEVICE u32 from_lane(u32 value) { return __shfl_sync(0xffffffffu, value, LANE, 16); }
+// True in every lane of a warp if it is in one. It may also be true without need, never false.
+DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
+
+DEVICE void add_atomically(u64* sum, u64 value) { atomicAdd(sum, value); }
+DEVICE void add_atomically(double* sum, double value) { atomicAdd(sum, value); }
+
+DEVICE u32 bits_of(float value) { return __float_as_uint(value); }
+DEVICE float float_of(u32 bits) { return __uint_as_float(bits); }
+DEVICE u32 bits_set(u32 value) { return __popc(value); }
+
+#elif defined(__HIP__)
+
+#define DEVICE __attribute__((device, always_inline)) inline
+#define KERNEL extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void
+#define SHARED __attribute__((shared))
+
+DEVICE u32 thread_in_group() { return __builtin_amdgcn_workitem_id_x(); }
+DEVICE u32 threads_in_group() { return __builtin_amdgcn_workgroup_size_x(); }
+DEVICE u32 group_in_grid() { return __builtin_amdgcn_workgroup_id_x(); }
+DEVICE u32 groups_in_grid() { return __builtin_amdgcn_grid_size_x() / threads_in_group(); }
+DEVICE void wait_for_group() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DEVICE void wait_for_warp() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+
+// ds_swizzle in bit mode: lane' = ((lane & and) | or) ^ xor within 32 lanes, the masks at bits 0, 5, 10.
+template <int MASK> DEVICE u32 exchange(u32 value) {
+    return __builtin_amdgcn_ds_swizzle(value, (MASK << 10) | 0x1f);
+}
+template <int LANE> DEVICE u32 from_lane(u32 value) {
+    return __builtin_amdgcn_ds_swizzle(value, (LANE << 5) | 0x10);
+}
+DEVICE bool any_in_warp(bool value) { return __builtin_amdgcn_ballot_w64(value) != 0; }
+
+template <class Number> DEVICE void add_atomically(Number* sum, Number value) {
+    __hip_atomic_fetch_add(sum, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+DEVICE u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
+DEVICE float float_of(u32 bits) { return __builtin_bit_cast(float, bits); }
+DEVICE u32 bits_set(u32 value) { return __builtin_popcount(value); }
+
+#else
+
+#include "cpu/lanes.h"
+
+#endif
+
+// FP8 instructions with OCP's bits. gfx942's have other bits (FNUZ); on all else the software has them too.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#define HAS_FP8_INSTRUCTIONS 1
+#else
+#define HAS_FP8_INSTRUCTIONS 0
+#endif
+
+#if defined(__clang__) || defined(__CUDACC_RTC__)
+#define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
+#else
+#define UNROLL
+#define NO_UNROLL
+#endif
+
+template <int MASK> DEVICE float exchange(float value) { return float_of(exchange<MASK>(bits_of(value))); }
+template <int LANE> DEVICE float from_lane(float value) { return float_of(from_lane<LANE>(bits_of(value))); }
+template <int MASK> DEVICE double exchange(double value) {
+    union { double number; u32 half[2]; } word;
+    word.number = value;
+    word.half[0] = exchange<MASK>(word.half[0]);
+    word.half[1] = exchange<MASK>(word.half[1]);
+    return word.number;
+}
+
+DEVICE u32 larger(u32 a, u32 b) { return a > b ? a : b; }
+DEVICE u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
+DEVICE u64 smaller(u64 a, u64 b) { return a < b ? a : b; }
+// For numbers only: what it makes of a NaN differs.
+DEVICE float within(float value, float limit) {
+    float below = value < limit ? value : limit;
+    return below > -limit ? below : -limit;
+}
+DEVICE float magnitude(float value) { return float_of(bits_of(value) & 0x7fffffffu); }

@@ -1,0 +1,292 @@
+//! The kernels' own source, run on the CPU, gives the bits of the codec: every type, every format, ragged
+//! counts, any alignment, several packets, several ranks, Sum and Avg.
+
+mod support;
+
+use airamp_codec::{Element, Format, Stats, packet_bytes, reference};
+use support::inputs::{self, KINDS, Kind, Numbers};
+use support::{AirampStats, Buffer, GRID, Grid, Ranks};
+
+/// Around the sizes of a lane's run, a block, a tile (8 blocks), and of a group of threads.
+const COUNTS: [usize; 16] = [0, 1, 3, 4, 8, 127, 128, 129, 255, 1000, 1023, 1024, 1025, 2176, 8192, 9001];
+
+fn each_type_and_format(mut test: impl FnMut(Element, Format)) {
+    for element in Element::ALL {
+        for format in Format::ALL {
+            test(element, format);
+        }
+    }
+}
+
+fn quantised(element: Element, input: &[u8], format: Format) -> (Vec<u8>, Stats) {
+    let mut packet = vec![0xff; packet_bytes(input.len() / element.size())];
+    let stats = reference::quantise(element, input, format, &mut packet);
+    (packet, stats)
+}
+
+/// Quantises on both and compares packet and stats.
+#[track_caller]
+fn quantises_like_the_codec(grid: Grid, element: Element, input: &Buffer, format: Format, what: &str) {
+    let (expected, expected_stats) = quantised(element, input, format);
+    let mut packet = Buffer::aligned(expected.len());
+    let mut stats = AirampStats::default();
+    let blocks = (input.len() / element.size()).div_ceil(128).max(1);
+    support::quantise(grid, element, input, format, &mut packet, 0, blocks, Some(&mut stats));
+    assert_same(&packet, &expected, &format!("{what}, {element:?}, {format:?}"));
+    assert_same_stats(stats, expected_stats, &format!("{what}, {element:?}, {format:?}"));
+}
+
+#[track_caller]
+fn assert_same(found: &[u8], expected: &[u8], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    let differing = found.iter().zip(expected).position(|(a, b)| a != b);
+    if let Some(at) = differing {
+        panic!("{what}: byte {at} of {} is {:#04x}, not {:#04x}", found.len(), found[at], expected[at]);
+    }
+}
+
+#[track_caller]
+fn assert_same_stats(found: AirampStats, expected: Stats, what: &str) {
+    assert_eq!(found.saturated, expected.saturated, "saturated: {what}");
+    assert_eq!(found.non_finite_blocks, expected.non_finite_blocks, "non-finite blocks: {what}");
+    for (found, expected) in
+        [(found.squared_error, expected.squared_error), (found.signal, expected.signal)]
+    {
+        assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} and not {expected}: {what}");
+    }
+}
+
+#[test]
+fn quantise_gives_the_codecs_packet_for_every_kind_of_input() {
+    let mut numbers = Numbers::new(1);
+    each_type_and_format(|element, format| {
+        for kind in KINDS {
+            let input = Buffer::of(&inputs::of_kind(kind, element, 2500, &mut numbers), 0);
+            quantises_like_the_codec(GRID, element, &input, format, &format!("{kind:?}"));
+        }
+    });
+}
+
+#[test]
+fn quantise_gives_the_codecs_packet_for_every_count() {
+    let mut numbers = Numbers::new(2);
+    each_type_and_format(|element, format| {
+        for count in COUNTS {
+            let mut input = Buffer::ending_at_a_page(count * element.size());
+            input.copy_from_slice(&inputs::mixed(element, count, &mut numbers));
+            quantises_like_the_codec(GRID, element, &input, format, &format!("{count} elements"));
+        }
+    });
+}
+
+#[test]
+fn quantise_takes_an_input_of_any_alignment() {
+    let mut numbers = Numbers::new(3);
+    each_type_and_format(|element, format| {
+        for offset in (0..16).step_by(element.size()) {
+            let input = Buffer::of(&inputs::mixed(element, 2100, &mut numbers), offset);
+            quantises_like_the_codec(GRID, element, &input, format, &format!("{offset} bytes off"));
+        }
+    });
+}
+
+#[test]
+fn every_16_bit_pattern_is_quantised_as_the_codec_does() {
+    // Neighbours share a block, so that every pattern meets the scale of its own magnitude.
+    let patterns: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    for element in [Element::F16, Element::Bf16] {
+        for format in Format::ALL {
+            let input = Buffer::of(&patterns, 0);
+            quantises_like_the_codec(Grid { groups: 1, threads: 256 }, element, &input, format, "all patterns");
+        }
+    }
+}
+
+#[test]
+fn the_grid_does_not_show_in_the_packet() {
+    let mut numbers = Numbers::new(4);
+    each_type_and_format(|element, format| {
+        let input = Buffer::of(&inputs::mixed(element, 5000, &mut numbers), 0);
+        for grid in [Grid { groups: 1, threads: 32 }, Grid { groups: 7, threads: 64 }] {
+            quantises_like_the_codec(grid, element, &input, format, &format!("{grid:?}"));
+        }
+    });
+}
+
+#[test]
+fn a_block_of_huge_elements_counts_its_saturated_ones() {
+    // Binary32's largest numbers are the ones for which the scale cannot be as large as it should.
+    let mut saturated = 0;
+    for format in Format::ALL {
+        let input = Buffer::of(&f32::MAX.to_le_bytes().repeat(300), 0);
+        quantises_like_the_codec(GRID, Element::F32, &input, format, "FLT_MAX");
+        saturated += quantised(Element::F32, &input, format).1.saturated;
+    }
+    assert!(saturated > 0, "nothing saturated, so nothing was tested");
+}
+
+/// A buffer cut into packets of `blocks` blocks, by the codec.
+fn cut_by_the_codec(element: Element, input: &[u8], format: Format, blocks: usize, stride: usize) -> Vec<u8> {
+    let pieces = input.chunks(blocks * 128 * element.size());
+    let mut packets = vec![0xa5; pieces.len() * stride];
+    for (piece, packet) in pieces.zip(packets.chunks_mut(stride)) {
+        reference::quantise(element, piece, format, packet);
+    }
+    packets
+}
+
+#[test]
+fn a_buffer_is_cut_into_packets_that_the_codec_would_write() {
+    let mut numbers = Numbers::new(5);
+    each_type_and_format(|element, format| {
+        for (count, blocks) in [(5000, 1), (5000, 8), (5000, 9), (5000, 1000), (128 * 24, 12), (10, 3)] {
+            let input = Buffer::of(&inputs::mixed(element, count, &mut numbers), 0);
+            let stride = packet_bytes(blocks.min(count.div_ceil(128)) * 128) + 32;
+            let expected = cut_by_the_codec(element, &input, format, blocks, stride);
+            let what = format!("{count} elements, {blocks} blocks each, {element:?}, {format:?}");
+
+            let mut packets = Buffer::aligned(expected.len());
+            support::quantise(GRID, element, &input, format, &mut packets, stride, blocks, None);
+            assert_same(&packets, &expected, &what);
+
+            let mut output = Buffer::aligned(input.len());
+            support::dequantise(GRID, element, &packets, stride, blocks, format, &mut output);
+            assert_same(&output, &dequantised(element, &expected, count, format, blocks, stride), &what);
+        }
+    });
+}
+
+fn dequantised(
+    element: Element,
+    packets: &[u8],
+    count: usize,
+    format: Format,
+    blocks: usize,
+    stride: usize,
+) -> Vec<u8> {
+    let mut output = vec![0; count * element.size()];
+    for (piece, packet) in output.chunks_mut(blocks * 128 * element.size()).zip(packets.chunks(stride)) {
+        reference::dequantise(element, packet, piece.len() / element.size(), format, piece);
+    }
+    output
+}
+
+#[test]
+fn dequantise_gives_the_codecs_elements_for_every_count_and_alignment() {
+    let mut numbers = Numbers::new(6);
+    each_type_and_format(|element, format| {
+        for count in COUNTS {
+            let offset = numbers.below(16) as usize / element.size() * element.size();
+            let (packet, _) = quantised(element, &inputs::mixed(element, count, &mut numbers), format);
+            let blocks = count.div_ceil(128).max(1);
+            let mut output = Buffer::misaligned(count * element.size(), offset);
+            support::dequantise(GRID, element, &Buffer::of(&packet, 0), 0, blocks, format, &mut output);
+            let expected = dequantised(element, &packet, count, format, blocks, packet.len().max(1));
+            assert_same(&output, &expected, &format!("{count} elements, {offset} off, {element:?}, {format:?}"));
+        }
+    });
+}
+
+#[test]
+fn every_code_a_writer_makes_is_read_as_the_codec_reads_it() {
+    each_type_and_format(|element, format| {
+        // Two blocks of all codes at each of several scales, ends of the range included.
+        let scales = [0x0880, 0x3f80, 0x3fff, 0x4b31, 0x7792];
+        let mut packet = Vec::new();
+        for _ in scales {
+            packet.extend(0..=255u8);
+        }
+        for scale in scales {
+            for mark in [0, 0x8000] {
+                let mark = if format == Format::Auto { mark } else { 0 };
+                packet.extend(u16::to_le_bytes(scale | mark));
+            }
+        }
+        packet.resize(packet_bytes(scales.len() * 256), 0);
+        let count = scales.len() * 256;
+        let mut output = Buffer::aligned(count * element.size());
+        support::dequantise(GRID, element, &Buffer::of(&packet, 0), 0, 10, format, &mut output);
+        let expected = dequantised(element, &packet, count, format, 10, packet.len());
+        assert_same(&output, &expected, &format!("{element:?}, {format:?}"));
+    });
+}
+
+/// The packets of `ranks` ranks, one behind the other, and how far apart they begin.
+fn packets_of_ranks(
+    element: Element,
+    format: Format,
+    ranks: usize,
+    count: usize,
+    kind: Option<Kind>,
+    numbers: &mut Numbers,
+) -> (Buffer, usize) {
+    let stride = packet_bytes(count) + 16;
+    let mut packets = Buffer::aligned(ranks * stride);
+    for packet in packets.chunks_mut(stride) {
+        let input = match kind {
+            Some(kind) => inputs::of_kind(kind, element, count, numbers),
+            None => inputs::mixed(element, count, numbers),
+        };
+        reference::quantise(element, &input, format, packet);
+    }
+    (packets, stride)
+}
+
+#[track_caller]
+fn sums_like_the_codec(element: Element, format: Format, all: Ranks<'_>, count: usize, offset: usize) {
+    let what = format!("{} ranks, {count} elements, average {}, {element:?}, {format:?}", all.ranks, all.average);
+    let packets: Vec<&[u8]> = all.packets.chunks(all.stride).collect();
+
+    let mut expected = vec![0; count * element.size()];
+    reference::dequantise_sum(element, &packets, count, format, all.average, &mut expected);
+    let mut output = Buffer::misaligned(expected.len(), offset);
+    support::dequantise_sum(GRID, element, all, format, &mut output);
+    assert_same(&output, &expected, &format!("sum: {what}"));
+
+    let mut expected = vec![0; packet_bytes(count)];
+    let expected_stats = reference::reduce(element, &packets, count, format, all.average, &mut expected);
+    let mut packet = Buffer::aligned(expected.len());
+    let mut stats = AirampStats::default();
+    support::reduce(GRID, element, all, count, format, &mut packet, Some(&mut stats));
+    assert_same(&packet, &expected, &format!("reduce: {what}"));
+    assert_same_stats(stats, expected_stats, &format!("reduce: {what}"));
+}
+
+#[test]
+fn sums_of_one_to_eight_ranks_are_the_codecs() {
+    let mut numbers = Numbers::new(7);
+    each_type_and_format(|element, format| {
+        for ranks in 1..=8 {
+            for average in [false, true] {
+                let count = 1 + numbers.below(1500) as usize;
+                let offset = numbers.below(16) as usize / element.size() * element.size();
+                let (packets, stride) = packets_of_ranks(element, format, ranks, count, None, &mut numbers);
+                let all = Ranks { packets: &packets, stride, ranks: ranks as u32, average };
+                sums_like_the_codec(element, format, all, count, offset);
+            }
+        }
+    });
+}
+
+#[test]
+fn sums_of_every_kind_of_input_are_the_codecs() {
+    let mut numbers = Numbers::new(8);
+    each_type_and_format(|element, format| {
+        for kind in KINDS {
+            let (packets, stride) = packets_of_ranks(element, format, 3, 1024, Some(kind), &mut numbers);
+            let all = Ranks { packets: &packets, stride, ranks: 3, average: false };
+            sums_like_the_codec(element, format, all, 1024, 0);
+        }
+    });
+}
+
+#[test]
+fn what_a_rank_sends_behind_the_count_goes_nowhere() {
+    let mut numbers = Numbers::new(9);
+    each_type_and_format(|element, format| {
+        let (mut packets, stride) = packets_of_ranks(element, format, 2, 100, None, &mut numbers);
+        packets[100..128].fill(0x33);
+        let all = Ranks { packets: &packets, stride, ranks: 2, average: false };
+        sums_like_the_codec(element, format, all, 100, 0);
+    });
+}

@@ -1,0 +1,156 @@
+//! The kernels' own source, compiled for the CPU by the system's C++ compiler and called from tests.
+//! Every buffer that a kernel gets ends at a page that may not be touched, so a read or a write beyond it
+//! ends the test.
+
+mod buffer;
+pub(crate) mod inputs;
+
+use std::ffi::{CString, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub(crate) use buffer::Buffer;
+
+use airamp_codec::{Element, Format};
+
+/// As the kernels have it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct AirampStats {
+    pub(crate) saturated: u64,
+    pub(crate) non_finite_blocks: u64,
+    pub(crate) squared_error: f64,
+    pub(crate) signal: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    pub(crate) groups: u32,
+    pub(crate) threads: u32,
+}
+
+pub(crate) const GRID: Grid = Grid { groups: 3, threads: 256 };
+
+type Quantise = unsafe extern "C" fn(
+    u32, u32, *const c_void, u64, *mut c_void, u64, u64, u32, *mut AirampStats,
+);
+type Dequantise = unsafe extern "C" fn(u32, u32, *const c_void, u64, u64, u64, u32, *mut c_void);
+type DequantiseSum = unsafe extern "C" fn(u32, u32, *const c_void, u64, u32, u64, u32, u32, *mut c_void);
+type Reduce = unsafe extern "C" fn(
+    u32, u32, *const c_void, u64, u32, u64, u32, u32, *mut c_void, *mut AirampStats,
+);
+
+pub(crate) fn quantise(
+    grid: Grid,
+    element: Element,
+    input: &Buffer,
+    format: Format,
+    packets: &mut Buffer,
+    stride: usize,
+    blocks: usize,
+    stats: Option<&mut AirampStats>,
+) {
+    let count = (input.len() / element.size()) as u64;
+    let stats = stats.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: the library is compiled from cpu/lanes.cpp, whose launcher has these parameters; the buffers
+    // are as long as the count and the stride say.
+    unsafe {
+        let launch: Quantise = std::mem::transmute(launcher("quantise", element));
+        let (input, packets) = (input.as_ptr().cast(), packets.as_mut_ptr().cast());
+        launch(grid.groups, grid.threads, input, count, packets, stride as u64, blocks as u64, format as u32, stats);
+    }
+}
+
+pub(crate) fn dequantise(
+    grid: Grid,
+    element: Element,
+    packets: &Buffer,
+    stride: usize,
+    blocks: usize,
+    format: Format,
+    output: &mut Buffer,
+) {
+    let count = (output.len() / element.size()) as u64;
+    // SAFETY: as in `quantise`.
+    unsafe {
+        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element));
+        let (packets, output) = (packets.as_ptr().cast(), output.as_mut_ptr().cast());
+        launch(grid.groups, grid.threads, packets, stride as u64, blocks as u64, count, format as u32, output);
+    }
+}
+
+/// The packets of some ranks, one behind the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Ranks<'a> {
+    pub(crate) packets: &'a Buffer,
+    pub(crate) stride: usize,
+    pub(crate) ranks: u32,
+    pub(crate) average: bool,
+}
+
+pub(crate) fn dequantise_sum(grid: Grid, element: Element, all: Ranks<'_>, format: Format, output: &mut Buffer) {
+    let count = (output.len() / element.size()) as u64;
+    // SAFETY: as in `quantise`.
+    unsafe {
+        let launch: DequantiseSum = std::mem::transmute(launcher("dequantise_sum", element));
+        let (packets, output) = (all.packets.as_ptr().cast(), output.as_mut_ptr().cast());
+        let (stride, average) = (all.stride as u64, u32::from(all.average));
+        launch(grid.groups, grid.threads, packets, stride, all.ranks, count, format as u32, average, output);
+    }
+}
+
+pub(crate) fn reduce(
+    grid: Grid,
+    element: Element,
+    all: Ranks<'_>,
+    count: usize,
+    format: Format,
+    out_packet: &mut Buffer,
+    stats: Option<&mut AirampStats>,
+) {
+    let stats = stats.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: as in `quantise`.
+    unsafe {
+        let launch: Reduce = std::mem::transmute(launcher("reduce", element));
+        let (packets, out) = (all.packets.as_ptr().cast(), out_packet.as_mut_ptr().cast());
+        let (stride, average, count) = (all.stride as u64, u32::from(all.average), count as u64);
+        launch(grid.groups, grid.threads, packets, stride, all.ranks, count, format as u32, average, out, stats);
+    }
+}
+
+fn launcher(kernel: &str, element: Element) -> *mut c_void {
+    let name = CString::new(format!("launch_airamp_{kernel}_{}", element.name())).unwrap();
+    // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+    let address = unsafe { libc::dlsym(library() as *mut c_void, name.as_ptr()) };
+    assert!(!address.is_null(), "{name:?} is not in the kernels' source");
+    address
+}
+
+/// The handle of the compiled source, as an address: compiled and opened once per test process.
+fn library() -> usize {
+    static LIBRARY: OnceLock<usize> = OnceLock::new();
+    *LIBRARY.get_or_init(|| {
+        let path = CString::new(compile().into_os_string().into_encoded_bytes()).unwrap();
+        // SAFETY: opening a library that was just built here and has no constructors of its own.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null(), "dlopen of {path:?} failed");
+        handle as usize
+    })
+}
+
+fn compile() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cpu/lanes.cpp");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}.so", std::process::id()));
+    // Contraction would turn products and sums into fused ones and give other bits.
+    let result = Command::new("c++")
+        .args(["-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-shared"])
+        .args(["-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&out, &source])
+        .output();
+    match result {
+        Ok(output) if output.status.success() => out,
+        Ok(output) => panic!("the kernels do not compile:\n{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => panic!("no C++ compiler ({error}): apt-get install g++"),
+    }
+}

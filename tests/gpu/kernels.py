@@ -1,0 +1,325 @@
+"""The kernels of a CUBIN on a real GPU: right bits, no stray access, and how fast.
+
+    AIRAMP_BLOBS=crates/kernels/blobs python3 tests/gpu/kernels.py              check, then measure
+    … python3 tests/gpu/kernels.py --check | --measure                          one of them
+    compute-sanitizer --tool memcheck python3 tests/gpu/kernels.py --sanitize   each kernel once, ragged sizes
+
+Needs PyTorch with CUDA and nothing else; what is expected comes from wire_format.py beside this file.
+Exit status: 0 all right, 1 wrong bits or slower than asked for (--floor, percent of a copy's rate), 77 no GPU.
+"""
+
+import argparse
+import ctypes
+import os
+import statistics
+import sys
+
+import torch
+
+import wire_format as wire
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+THREADS = 256
+TILE = 1024
+MIB = 1 << 20
+
+
+class Driver:
+    """The CUDA driver in PyTorch's own context."""
+
+    def __init__(self):
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        self.multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
+
+    def call(self, name, *arguments):
+        result = getattr(self.cuda, name)(*arguments)
+        if result != 0:
+            text = ctypes.c_char_p()
+            self.cuda.cuGetErrorString(result, ctypes.byref(text))
+            raise SystemExit(f"{name} failed: {text.value.decode() if text.value else result}")
+
+    def module(self, image):
+        module = ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), image)
+        return module
+
+    def function(self, module, name):
+        function = ctypes.c_void_p()
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return function
+
+
+class Kernels:
+    """Launches of the four kernels. Pointers may be tensors, addresses, or None."""
+
+    def __init__(self, driver, folder, per_multiprocessor):
+        major, minor = torch.cuda.get_device_capability()
+        self.file = os.path.join(folder, f"sm_{major}0.cubin")
+        with open(self.file, "rb") as blob:
+            self.module = driver.module(blob.read())
+        self.driver = driver
+        self.most_groups = driver.multiprocessors * per_multiprocessor
+        self.functions = {}
+
+    def launcher(self, name, count, *arguments):
+        """A function that launches a kernel on the current stream, ready but for the call."""
+        if name not in self.functions:
+            self.functions[name] = self.driver.function(self.module, name)
+        values = [self.argument(argument) for argument in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
+        groups = max(1, min(-(-count // (TILE * THREADS // 32)), self.most_groups))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        function, launch = self.functions[name], self.driver.call
+
+        def run(_alive=(values, arguments)):
+            launch("cuLaunchKernel", function, groups, 1, 1, THREADS, 1, 1, 0, stream, pointers, None)
+
+        return run
+
+    @staticmethod
+    def argument(value):
+        if value is None:
+            return ctypes.c_uint64(0)
+        if isinstance(value, torch.Tensor):
+            return ctypes.c_uint64(value.data_ptr())
+        kind, number = value
+        return ctypes.c_uint32(number) if kind == "u32" else ctypes.c_uint64(number)
+
+    def quantise(self, kind, elements, packets, stride, blocks, form, stats=None):
+        count = elements.numel()
+        return self.launcher(f"airamp_quantise_{kind}", count, elements, u64(count), packets, u64(stride), u64(blocks), u32(wire.FORMATS[form]), stats)
+
+    def dequantise(self, kind, packets, stride, blocks, form, output):
+        count = output.numel()
+        return self.launcher(f"airamp_dequantise_{kind}", count, packets, u64(stride), u64(blocks), u64(count), u32(wire.FORMATS[form]), output)
+
+    def dequantise_sum(self, kind, packets, stride, ranks, form, average, output):
+        count = output.numel()
+        return self.launcher(f"airamp_dequantise_sum_{kind}", count, packets, u64(stride), u32(ranks), u64(count), u32(wire.FORMATS[form]), u32(average), output)
+
+    def reduce(self, kind, packets, stride, ranks, count, form, average, out_packet, stats=None):
+        return self.launcher(f"airamp_reduce_{kind}", count, packets, u64(stride), u32(ranks), u64(count), u32(wire.FORMATS[form]), u32(average), out_packet, stats)
+
+
+def u32(number):
+    return ("u32", int(number))
+
+
+def u64(number):
+    return ("u64", int(number))
+
+
+def elements(count, dtype, seed):
+    """A mixture that is hard on the formats: normal, spiked, tiny, huge, zero and non-finite blocks."""
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    x = torch.randn(count, generator=generator, device="cuda")
+    kind = torch.randint(0, 8, (wire.blocks_of(count),), generator=generator, device="cuda").repeat_interleave(wire.BLOCK)[:count]
+    pick = torch.rand(count, generator=generator, device="cuda")
+    x = torch.where((kind == 1) & (pick < 0.01), x * 100, x)
+    x = torch.where(kind == 2, x * torch.finfo(dtype).tiny, x)
+    x = torch.where(kind == 3, x * (torch.finfo(dtype).max / 8), x)
+    x = torch.where(kind == 4, x * 0, x)
+    x = torch.where((kind == 5) & (pick < 0.05), torch.full_like(x, float("inf")), x)
+    x = torch.where((kind == 5) & (pick > 0.98), torch.full_like(x, float("nan")), x)
+    return x.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max).where(torch.isfinite(x), x).to(dtype)
+
+
+def misaligned(count, dtype, offset):
+    """An empty tensor that begins `offset` elements behind a multiple of 16 bytes."""
+    return torch.full((count + offset,), 3, dtype=dtype, device="cuda")[offset:]
+
+
+class Checks:
+    def __init__(self):
+        self.done = 0
+        self.failed = []
+
+    def same(self, found, expected, what):
+        self.done += 1
+        if not torch.equal(found, expected):
+            at = int((found != expected).nonzero()[0])
+            self.failed.append(f"{what}: differs first at {at} of {found.numel()}: {int(found[at])}, not {int(expected[at])}")
+
+
+def ranks_packets(count, dtype, form, ranks):
+    stride = wire.packet_bytes(count) + 16
+    packets = torch.full((ranks * stride,), 0xA5, dtype=torch.uint8, device="cuda")
+    single = []
+    for rank in range(ranks):
+        packet, _ = wire.quantise(elements(count, dtype, 100 * rank + count), form)
+        packets[rank * stride : rank * stride + len(packet)] = packet
+        single.append(packet)
+    return packets, stride, single
+
+
+def check_one(kernels, checks, kind, form, count, offset, ranks, average):
+    dtype = DTYPES[kind]
+    what = f"{kind} {form} {count} elements, {offset} off"
+    source = misaligned(count, dtype, offset)
+    source.copy_(elements(count, dtype, count))
+    expected, non_finite = wire.quantise(source, form)
+    blocks = wire.blocks_of(count)
+    packet = torch.full_like(expected, 0xA5)
+    stats = torch.zeros(4, dtype=torch.int64, device="cuda")
+    kernels.quantise(kind, source, packet, 0, blocks, form, stats)()
+    checks.same(packet, expected, f"quantise {what}")
+    checks.same(stats[1:2], torch.tensor([non_finite], device="cuda"), f"non-finite blocks {what}")
+
+    output = misaligned(count, dtype, offset)
+    kernels.dequantise(kind, expected, 0, blocks, form, output)()
+    checks.same(wire_bits(output), wire.bits(wire.decoded(expected, count, form, dtype).to(dtype)), f"dequantise {what}")
+
+    packets, stride, single = ranks_packets(count, dtype, form, ranks)
+    what = f"{what}, {ranks} ranks, average {average}"
+    total = wire.total(single, count, form, dtype, average)
+    output = misaligned(count, dtype, offset)
+    kernels.dequantise_sum(kind, packets, stride, ranks, form, average, output)()
+    checks.same(wire_bits(output), wire.bits(total), f"dequantise_sum {what}")
+    packet = torch.full_like(expected, 0xA5)
+    kernels.reduce(kind, packets, stride, ranks, count, form, average, packet, stats)()
+    checks.same(packet, wire.quantise(total, form)[0], f"reduce {what}")
+
+
+def wire_bits(tensor):
+    """The bits as they are: a NaN that is not the prescribed one shows."""
+    return tensor.view(wire.NOT_A_NUMBER[tensor.dtype][0])
+
+
+def check_cut(kernels, checks, kind, form, count, blocks):
+    """A buffer cut into several packets, and back."""
+    dtype = DTYPES[kind]
+    source = elements(count, dtype, blocks)
+    pieces = source.split(blocks * wire.BLOCK)
+    stride = wire.packet_bytes(blocks * wire.BLOCK)
+    expected = torch.full((len(pieces) * stride,), 0xA5, dtype=torch.uint8, device="cuda")
+    for number, piece in enumerate(pieces):
+        packet, _ = wire.quantise(piece, form)
+        expected[number * stride : number * stride + len(packet)] = packet
+    packets = torch.full_like(expected, 0xA5)
+    kernels.quantise(kind, source, packets, stride, blocks, form)()
+    checks.same(packets, expected, f"quantise {kind} {form} {count} in packets of {blocks} blocks")
+    output = torch.empty_like(source)
+    kernels.dequantise(kind, packets, stride, blocks, form, output)()
+    wanted = [wire.decoded(expected[n * stride :], len(piece), form, dtype).to(dtype) for n, piece in enumerate(pieces)]
+    checks.same(wire_bits(output), wire.bits(torch.cat(wanted)), f"dequantise {kind} {form} {count} in packets of {blocks}")
+
+
+def check(kernels, counts):
+    checks = Checks()
+    for kind in DTYPES:
+        for form in wire.FORMATS:
+            for number, count in enumerate(counts):
+                offset = number % (16 // DTYPES[kind].itemsize)
+                check_one(kernels, checks, kind, form, count, offset, 1 + number % 8, number % 3 == 0)
+            check_cut(kernels, checks, kind, form, 20000, 9)
+    torch.cuda.synchronize()
+    for line in checks.failed[:20]:
+        print(line)
+    print(f"bits: {checks.done} comparisons, {len(checks.failed)} differ")
+    return not checks.failed
+
+
+def milliseconds(launches, repeats=15):
+    """The median time of one launch. `launches` work on different buffers, so that no cache helps."""
+    for launch in launches:
+        launch()
+    times = []
+    for _ in range(repeats):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for launch in launches:
+            launch()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / len(launches))
+    return statistics.median(times)
+
+
+def copy_rate(driver, size, sets):
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    pairs = [(torch.ones(size, dtype=torch.uint8, device="cuda"), torch.empty(size, dtype=torch.uint8, device="cuda")) for _ in range(sets)]
+
+    def copy(source, target):
+        arguments = (ctypes.c_uint64(target.data_ptr()), ctypes.c_uint64(source.data_ptr()), ctypes.c_size_t(size), stream)
+        return lambda: driver.call("cuMemcpyDtoDAsync_v2", *arguments)
+
+    return 2 * size / milliseconds([copy(*pair) for pair in pairs]) / 1e6
+
+
+def measured(kernels, kind, form, size, sets, ranks):
+    """GB/s of each kernel on buffers of `size` bytes of elements; with `ranks` packets where it sums."""
+    dtype = DTYPES[kind]
+    count = size // dtype.itemsize
+    blocks, packet = wire.blocks_of(count), wire.packet_bytes(count)
+    stats = torch.zeros(4, dtype=torch.int64, device="cuda")
+    buffers = []
+    for number in range(sets):
+        source = torch.randn(count, device="cuda", generator=torch.Generator(device="cuda").manual_seed(number)).to(dtype)
+        packets = torch.empty(ranks * packet, dtype=torch.uint8, device="cuda")
+        for rank in range(ranks):
+            kernels.quantise(kind, source, packets[rank * packet :], packet, blocks, form)()
+        buffers.append((source, packets, torch.empty(packet, dtype=torch.uint8, device="cuda")))
+    jobs = {
+        "quantise": (size + packet, lambda s, p, o: kernels.quantise(kind, s, o, packet, blocks, form, stats)),
+        "dequantise": (size + packet, lambda s, p, o: kernels.dequantise(kind, p, packet, blocks, form, s)),
+        f"dequantise_sum, {ranks} ranks": (size + ranks * packet, lambda s, p, o: kernels.dequantise_sum(kind, p, packet, ranks, form, 0, s)),
+        f"reduce, {ranks} ranks": ((ranks + 1) * packet, lambda s, p, o: kernels.reduce(kind, p, packet, ranks, count, form, 0, o, stats)),
+    }
+    for name, (moved, job) in jobs.items():
+        yield name, moved / milliseconds([job(*set_) for set_ in buffers]) / 1e6
+
+
+def measure(kernels, driver, sizes, ranks_list, floor, forms):
+    enough = True
+    for size in sizes:
+        sets = max(3, 512 * MIB // size)
+        copy = copy_rate(driver, size, sets)
+        print(f"\n{size // MIB} MiB of elements; a copy moves {copy:.0f} GB/s (read + written). GB/s, percent of the copy:")
+        print(f"{'kernel':28}{'':6}" + "".join(f"{form:>14}" for form in forms))
+        for kind in DTYPES:
+            for ranks in ranks_list:
+                rows = [list(measured(kernels, kind, form, size, sets, ranks)) for form in forms]
+                for row in zip(*rows):
+                    if "ranks" not in row[0][0] and ranks != ranks_list[0]:
+                        continue
+                    rates = [rate for _, rate in row]
+                    enough = enough and all(100 * rate >= floor * copy for rate in rates)
+                    print(f"{row[0][0]:28}{kind:6}" + "".join(f"{rate:8.0f} {100 * rate / copy:4.0f}%" for rate in rates))
+    return enough
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only compare bits")
+    parser.add_argument("--measure", action="store_true", help="only measure")
+    parser.add_argument("--sanitize", action="store_true", help="each kernel once on small ragged sizes, for compute-sanitizer")
+    parser.add_argument("--sizes", default="64,256", help="MiB of elements to measure with")
+    parser.add_argument("--ranks", default="2,8", help="numbers of ranks to measure sums with")
+    parser.add_argument("--formats", default="e4m3,e5m2,int8,auto", help="formats to measure")
+    parser.add_argument("--floor", type=float, default=0, help="percent of the copy's rate that each kernel must reach")
+    parser.add_argument("--groups", type=int, default=8, help="thread groups per multiprocessor, at most")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("no GPU", file=sys.stderr)
+        return 77
+    driver = Driver()
+    kernels = Kernels(driver, os.environ.get("AIRAMP_BLOBS", "crates/kernels/blobs"), arguments.groups)
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {kernels.file}")
+    if arguments.sanitize:
+        return 0 if check(kernels, (1, 129, 1000, 2177)) else 1
+    right = arguments.measure or check(kernels, (1, 7, 127, 128, 129, 1023, 1024, 1025, 4097, 65536, 100003, 1 << 20))
+    fast = arguments.check or measure(
+        kernels,
+        driver,
+        [int(size) * MIB for size in arguments.sizes.split(",")],
+        [int(ranks) for ranks in arguments.ranks.split(",")],
+        arguments.floor,
+        arguments.formats.split(","),
+    )
+    return 0 if right and fast else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
