@@ -26,6 +26,8 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+type Call<'a> = &'a dyn Fn() -> Result<(), CudaError>;
+
 fn non_blocking() -> usize {
     stream::create(STREAM_NON_BLOCKING, 0).unwrap()
 }
@@ -63,7 +65,7 @@ fn what_may_synchronise_is_refused_during_a_capture() {
     let (stream, event) = (non_blocking(), mark());
     let (device, host) = (memory::alloc(64).unwrap(), host_memory::alloc(64).unwrap());
     let ptx = b".version 7.0\n.target sm_80\n.entry kernel()\0";
-    let calls: [(&str, &dyn Fn() -> Result<(), CudaError>); 6] = [
+    let calls: [(&str, Call<'_>); 6] = [
         ("module load", &|| module::load(ptx).map(drop)),
         ("event query", &|| event::query(event)),
         ("host alloc", &|| host_memory::alloc(64).map(drop)),

@@ -40,7 +40,7 @@ pub(crate) fn destroy(handle: Comm) -> Outcome {
     let comm = registry::lookup(handle, "ncclCommDestroy")?;
     comm.health.settle();
     // What went wrong was told before; the communicator goes all the same.
-    if flush(&comm).is_ok() {
+    if flush(&comm).is_ok() && comm.health.interruption().is_ok() {
         name_unread_messages(&comm);
     }
     let comm = registry::remove(handle, "ncclCommDestroy")?;

@@ -144,17 +144,18 @@ fn show_mistake(comm: &Communicator) -> Result<(), Fault> {
 /// Says what the next operation will be, before the host waits for peers that may mean another.
 pub(crate) fn intend(comm: &Communicator, collectives: &[Collective]) {
     for (collective, sequence) in collectives.iter().zip(comm.turns.next_collective()..) {
-        enter(comm, &Header::of(collective, sequence));
+        enter(comm, &Header::of(collective, sequence), true);
     }
 }
 
-/// Puts a collective on record, and announces it if its data does not pass every rank.
-fn enter(comm: &Communicator, header: &Header) {
+/// Puts a collective on record. It is announced to the next rank if its data does not pass
+/// every rank, or cannot pass yet.
+fn enter(comm: &Communicator, header: &Header, announced: bool) {
     let (Ok(own), Some(control)) = (comm.membership(), comm.control()) else {
         return;
     };
     let entry = comm.log.mine(header);
-    if header.kind.has_root() && !matches!(entry, Entry::Known) {
+    if announced && !matches!(entry, Entry::Known) {
         control.announce(&header.encode());
     }
     if let Entry::Wrong(mismatch) = entry {

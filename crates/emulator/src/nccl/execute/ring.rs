@@ -26,7 +26,7 @@ pub(super) fn run(comm: &Communicator, collective: &Collective, sequence: u64) -
         return Ok(());
     }
     let header = Header::of(collective, sequence);
-    enter(comm, &header);
+    enter(comm, &header, header.kind.has_root());
     if matches!(collective.kind, Kind::Gather | Kind::Scatter) {
         return Ok(());
     }
