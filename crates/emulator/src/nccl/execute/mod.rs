@@ -144,12 +144,14 @@ fn show_mistake(comm: &Communicator) -> Result<(), Fault> {
 /// Says what the next operation will be, before the host waits for peers that may mean another.
 pub(crate) fn intend(comm: &Communicator, collectives: &[Collective]) {
     for (collective, sequence) in collectives.iter().zip(comm.turns.next_collective()..) {
-        enter(comm, &Header::of(collective, sequence), true);
+        // Those who meet on the ring find out there, as soon as it is made.
+        let only_ring = !collective.kind.has_root() && !collective.kind.is_all_to_all();
+        enter(comm, &Header::of(collective, sequence), !only_ring);
     }
 }
 
-/// Puts a collective on record. It is announced to the next rank if its data does not pass
-/// every rank, or cannot pass yet.
+/// Puts a collective on record. It is announced to the next rank where its data would not show
+/// everybody what it is.
 fn enter(comm: &Communicator, header: &Header, announced: bool) {
     let (Ok(own), Some(control)) = (comm.membership(), comm.control()) else {
         return;

@@ -18,8 +18,9 @@ pub use collectives::*;
 pub use communicators::*;
 pub use information::*;
 
-/// Defines `nccl*` and `pnccl*` from one body, which does not call either by name: a preloaded
-/// library may stand before both.
+/// Defines `nccl*` and `pnccl*` from one body. Only where the real library calls an export of its own
+/// does a body do so too, by an address that the dynamic linker has filled in: a preloaded library may
+/// stand before it and has to bear that.
 macro_rules! exported {
     ($($(#[$doc:meta])* fn $name:ident / $pname:ident ($($arg:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         $(#[$doc])*
