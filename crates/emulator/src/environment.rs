@@ -139,7 +139,7 @@ pub const TABLE: &[Setting] = &[
         "AIRAMP_EMU_FAIL_CALL",
         Kind::Text,
         "",
-        "Fault: `function:n:result`, the nth call of that nccl function, counted from 1, returns that number and has no effect.",
+        "Fault: `function:n:result`, the nth call of that nccl function, counted from 1, returns that number and has no effect. A failing end of a group still closes it.",
     ),
     row(
         "AIRAMP_EMU_SLOW_CALL",
