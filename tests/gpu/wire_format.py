@@ -24,7 +24,8 @@ def packet_bytes(count):
 
 def scales(largest, codes):
     """The scale word's lower 15 bits for each block, and the scale."""
-    quotient = largest / LARGEST[codes]
+    # By a tensor: a quotient by a number may be computed as a product with its reciprocal.
+    quotient = largest / torch.full_like(largest, LARGEST[codes])
     word = (quotient.view(torch.int32) + 0xFFFF) >> 16
     word = word.clamp((127 - 110) << 7, LARGEST_SCALE[codes])
     word = torch.where(largest == 0, torch.zeros_like(word), word)
@@ -107,7 +108,8 @@ def decoded(packet, count, form, dtype):
 
 def total(packets, count, form, dtype, average):
     """The sum or mean of the ranks' packets, rounded to `dtype`."""
-    factor = torch.ones((), dtype=torch.float32, device=packets[0].device) / (len(packets) if average else 1)
+    ranks = torch.full((1,), len(packets) if average else 1, dtype=torch.float32, device=packets[0].device)
+    factor = torch.ones_like(ranks) / ranks
     result = None
     for packet in packets:
         value = decoded(packet, count, form, dtype) * factor

@@ -1,23 +1,29 @@
 /* A collective library whose calls do nothing, so that what a call costs with the
  * interposer and without it differs by the interposer alone. It also passes for a
- * GPU driver, so that the interposer does not stay inert. */
+ * GPU driver (unless NO_GPU is defined), so that the interposer does not stay inert. */
 #include <stddef.h>
 #include <string.h>
 
 typedef struct { char internal[128]; } unique_id;
-static int communicator;
+static char communicators[128][64];
 
-int ncclGetVersion(int *version) { *version = 22809; return 0; }
+#ifndef VERSION
+#define VERSION 22809
+#endif
+
+int ncclGetVersion(int *version) { *version = VERSION; return 0; }
 int ncclGetUniqueId(unique_id *id) { memset(id, 0, sizeof *id); return 0; }
 int ncclCommInitRank(void **comm, int nranks, unique_id id, int rank)
 {
+    static int made;
     (void)nranks; (void)id; (void)rank;
-    *comm = &communicator;
+    *comm = communicators[made++ % 128];
     return 0;
 }
 int ncclCommDestroy(void *comm) { (void)comm; return 0; }
 int ncclGroupStart(void) { return 0; }
 int ncclGroupEnd(void) { return 0; }
+int ncclGroupSimulateEnd(void *info) { (void)info; return 0; }
 int ncclAllReduce(const void *send, void *recv, size_t count, int type, int op, void *comm, void *stream)
 {
     (void)send; (void)recv; (void)count; (void)type; (void)op; (void)comm; (void)stream;
@@ -29,6 +35,8 @@ int ncclSend(const void *send, size_t count, int type, int peer, void *comm, voi
     return 0;
 }
 
+#ifndef NO_GPU
 int cuInit(unsigned flags) { (void)flags; return 0; }
 int cuCtxGetDevice(int *device) { *device = 0; return 0; }
 int cuStreamIsCapturing(void *stream, int *status) { (void)stream; *status = 0; return 0; }
+#endif

@@ -2,8 +2,8 @@
  *
  *   passthrough_calls all_reduce|send|group N [seccomp|count]
  *
- * seccomp: the calls run under strict seccomp, where any system call but read, write and
- *          exit ends the process.
+ * seccomp: four threads make the calls at once under strict seccomp, where any system call but
+ *          read, write and exit ends the process: a lock that one had to wait for, say.
  * count:   counts allocations and mutex operations during the calls, and prints them.
  *
  * `measured` is the function that callgrind collects in. */
@@ -68,6 +68,32 @@ __attribute__((noinline)) int measured(const char *kind, long n)
     return failed;
 }
 
+struct share { const char *kind; long n; int failed; };
+
+static void *confined_share(void *argument)
+{
+    struct share *share = argument;
+    measured(share->kind, 3); /* this thread's first uses */
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+    share->failed = measured(share->kind, share->n);
+    syscall(SYS_exit, 0);
+    return NULL;
+}
+
+static int confined(const char *kind, long n)
+{
+    pthread_t threads[4];
+    struct share shares[4];
+    int failed = 0;
+    for (int i = 0; i < 4; i++) {
+        shares[i] = (struct share){kind, n, 1};
+        pthread_create(&threads[i], NULL, confined_share, &shares[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        failed |= pthread_join(threads[i], NULL) | shares[i].failed;
+    return failed;
+}
+
 static double now(void)
 {
     struct timespec t;
@@ -91,11 +117,8 @@ int main(int argc, char **argv)
     if (measured(kind, 3)) /* first uses bind symbols and read settings */
         return 1;
     counting = !strcmp(how, "count");
-    if (!strcmp(how, "seccomp")) {
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
-        int failed = measured(kind, n);
-        syscall(SYS_exit, failed);
-    }
+    if (!strcmp(how, "seccomp"))
+        return confined(kind, n);
     double start = now();
     int failed = measured(kind, n);
     double end = now();

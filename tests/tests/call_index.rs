@@ -105,3 +105,27 @@ fn a_recycled_address_starts_anew() {
 fn addresses_that_are_no_communicators_are_unknown() {
     shows("unknown", &["null: unknown", "never made: unknown"]);
 }
+
+#[test]
+fn a_communicator_is_counted_however_it_was_made() {
+    let run = Run::new(CProgram::linked("creation.c").build()).env("AIRAMP_EMU_NCCL_VERSION", "23203");
+    let outcome = run.library_dir(airamp_tests::emulator_dir()).preload(airamp_tests::interposer()).run();
+    outcome.assert_success();
+    let text = outcome.stderr_text();
+    let made = [
+        "all",
+        "rank",
+        "configured",
+        "scalable",
+        "rank-in-group",
+        "non-blocking",
+        "split",
+        "split-in-group",
+        "shrunk",
+        "shrunk-with-abort",
+    ];
+    let expected = made.map(|how| format!("{how} 1/1")).into_iter();
+    for line in expected.chain(["grown 0/0".into(), "joined 0/0".into()]) {
+        assert!(text.lines().any(|found| found == line), "no line {line:?}: {outcome}");
+    }
+}

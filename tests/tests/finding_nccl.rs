@@ -10,12 +10,18 @@ use airamp_tests::{CProgram, Run};
 /// The program succeeds and its log names the step that held, once.
 #[track_caller]
 fn finds_it_by(step: &str, run: Run) {
+    finds_by(step, 1, run);
+}
+
+/// The same for several libraries.
+#[track_caller]
+fn finds_by(step: &str, libraries: usize, run: Run) {
     let outcome = run.env("AIRAMP_LOG", "info").run();
     outcome.assert_success();
     let lines = outcome.product_lines();
     let about: Vec<_> = lines.iter().filter(|line| line.contains(step)).collect();
-    assert_eq!(about.len(), 1, "not one line with {step:?}:\n{outcome}");
-    assert!(about[0].contains("emulated_cuda") || about[0].contains("libnccl"), "{outcome}");
+    assert_eq!(about.len(), libraries, "lines with {step:?}:\n{outcome}");
+    assert!(about.iter().all(|line| line.contains("emulated_cuda") || line.contains("libnccl")), "{outcome}");
 }
 
 fn linked() -> Run {
@@ -49,10 +55,10 @@ fn opened_as_nccl_by_the_usual_name() {
 }
 
 #[test]
-fn a_second_library_by_the_handle_of_the_application() {
+fn two_libraries_by_the_handles_of_the_application() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let copy = dir.path().join("libnccl.so.2");
     fs::copy(emulated_nccl(), &copy).expect("a copy of the emulator");
     let run = Run::new(CProgram::unlinked("two_libraries.c").build()).arg(emulated_nccl()).arg(copy);
-    finds_it_by("own handle", run.preload(interposer()).library_dir(emulator_dir()));
+    finds_by("own handle", 2, run.preload(interposer()).library_dir(emulator_dir()));
 }

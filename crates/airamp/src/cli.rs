@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use crate::artifacts::MissingArtifact;
 use crate::emulator::EmulatorError;
 use crate::kernels::KernelsError;
-use crate::launch::LaunchError;
+use crate::launch::{self, LaunchError};
 use crate::{bench, config, doctor, emulator, kernels, run};
 
 const AFTER_HELP: &str = "\
@@ -50,17 +50,19 @@ pub(crate) enum CommandError {
     Emulator(#[from] EmulatorError),
     #[error(transparent)]
     Kernels(#[from] KernelsError),
+    /// What the argument parser cannot see, because it takes more than one argument.
+    #[error("{0}")]
+    Arguments(String),
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }
 
 impl CommandError {
-    /// 125 says that airamp itself failed, as with `env` and container tools: the programs it starts hardly
-    /// ever return it.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Launch(error) => error.exit_code(),
-            _ => 125,
+            Self::Arguments(_) => 2,
+            _ => launch::FAILED,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `airamp config`: every setting, its value, and where that came from. Warnings go to stderr.
 
-use airamp_settings::{Effective, Loaded, Source};
+use airamp_settings::{Effective, Loaded, Source, Takes};
 use serde_json::{Value, json};
 
 use crate::cli::CommandError;
+use crate::streams;
 
 const AFTER_HELP: &str = "\
 A value comes from the environment, from the settings file (/etc/airamp.conf, or the one that AIRAMP_CONFIG \
@@ -26,12 +27,12 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     let loaded = airamp_settings::load();
     for warning in &loaded.warnings {
-        eprintln!("airamp: warning: {warning}");
+        streams::complain(&format!("airamp: warning: {warning}"));
     }
     if args.json {
-        println!("{:#}", as_json(&loaded));
+        streams::print(&format!("{:#}\n", as_json(&loaded)))?;
     } else {
-        print!("{}", as_table(&loaded));
+        streams::print(&as_table(&loaded))?;
     }
     Ok(0)
 }
@@ -67,20 +68,36 @@ fn setting_as_json(loaded: &Loaded, effective: &Effective) -> Value {
 }
 
 fn as_table(loaded: &Loaded) -> String {
-    let header = ["SETTING", "VALUE", "SOURCE", "IN THE ENVIRONMENT"].map(str::to_owned);
+    let header = ["SETTING", "VALUE", "SOURCE", "IN THE ENVIRONMENT", "NOTE"].map(str::to_owned);
     let rows = loaded.effective().map(|effective| {
         let source = loaded.describe(effective.source);
         [
             effective.setting.key.to_owned(),
-            effective.value.to_string(),
+            without_control_characters(&effective.value.to_string()),
             source,
             effective.setting.env.to_owned(),
+            note(effective.setting.takes),
         ]
     });
-    let rows: Vec<[String; 4]> = std::iter::once(header).chain(rows).collect();
+    let rows: Vec<[String; 5]> = std::iter::once(header).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let [a, b, c] = [width(0), width(1), width(2)];
-    rows.iter()
-        .map(|[key, value, source, env]| format!("{key:a$}  {value:b$}  {source:c$}  {env}\n"))
-        .collect()
+    let [a, b, c, d] = [width(0), width(1), width(2), width(3)];
+    let line = |[key, value, source, env, note]: &[String; 5]| {
+        let line = format!("{key:a$}  {value:b$}  {source:c$}  {env:d$}  {note}");
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn note(takes: Takes) -> String {
+    match takes {
+        Takes::Effect => String::new(),
+        Takes::EffectWith(part) => format!("no effect yet (comes with {part})"),
+    }
+}
+
+/// A path may hold anything, and the table goes to a terminal.
+fn without_control_characters(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
 }

@@ -10,9 +10,17 @@ use std::path::{Path, PathBuf};
 
 use crate::artifacts::{self, Artifact, MissingArtifact};
 use crate::cli::CommandError;
+use crate::streams;
 
-const CUDA_NAMES: [&str; 6] =
-    ["libcuda.so.1", "libcuda.so", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2", "libnccl.so"];
+const CUDA_NAMES: [&str; 7] = [
+    "libcuda.so.1",
+    "libcuda.so",
+    "libcudart.so",
+    "libcudart.so.12",
+    "libcudart.so.13",
+    "libnccl.so.2",
+    "libnccl.so",
+];
 const HIP_NAMES: [&str; 4] = ["libamdhip64.so", "libamdhip64.so.6", "librccl.so.1", "librccl.so"];
 
 const AFTER_HELP: &str = "\
@@ -58,7 +66,7 @@ pub(crate) enum EmulatorError {
 pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     let Command::Dir { hip } = args.command;
     let vendor = if hip { Vendor::HipOnly } else { Vendor::Both };
-    println!("{}", folder(vendor)?.display());
+    streams::print(&format!("{}\n", folder(vendor)?.display()))?;
     Ok(0)
 }
 

@@ -1,5 +1,6 @@
 //! `airamp`: starts programs with the library, shows settings, checks a machine, measures.
-//! The modules here are one per command; what they share is `launch` and `artifacts`.
+//! The modules here are one per command; what they share is `launch`, `artifacts` and
+//! `streams`.
 //! It never links GPU code: what needs a GPU is asked of `airamp-rank`, a process of its own.
 
 mod artifacts;
@@ -11,6 +12,7 @@ mod emulator;
 mod kernels;
 mod launch;
 mod run;
+mod streams;
 
 use std::process::ExitCode;
 
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
     match execute(Cli::parse().command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("airamp: {error}");
+            streams::complain(&format!("airamp: {error}"));
             ExitCode::from(error.exit_code())
         }
     }

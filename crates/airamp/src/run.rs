@@ -42,16 +42,17 @@ pub(crate) struct Args {
     #[arg(long, requires = "emulate")]
     hip: bool,
 
-    /// Do not preload the library
+    /// Do not preload the library, nor inherit it in LD_PRELOAD
     #[arg(long)]
     no_preload: bool,
 
     /// With --ranks: seconds between SIGTERM and SIGKILL when the job must end
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, requires = "ranks")]
+    #[arg(allow_negative_numbers = true)]
     grace: Duration,
 
     /// The program and its arguments, after `--`
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 

@@ -273,6 +273,29 @@ fn the_library_is_preloaded_before_the_users_own_and_the_emulator_is_found_first
 }
 
 #[test]
+fn without_preloading_a_library_of_ours_that_is_inherited_goes_and_the_others_stay() {
+    let print = ["run", "--no-preload", "--", "/bin/sh", "-c", "echo ${LD_PRELOAD-unset}"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("linked.so");
+    fs::write(folder.path().join("libairamp_accel.so"), "").expect("written");
+    std::os::unix::fs::symlink("libairamp_accel.so", &link).expect("linked");
+    for (held, left) in [
+        ("/none/libairamp_accel.so".to_owned(), "unset"),
+        ("/none/a.so libairamp_accel.so:/none/b.so".to_owned(), "/none/a.so:/none/b.so"),
+        (format!("{}:/none/a.so", link.display()), "/none/a.so"),
+        ("/none/a.so /none/b.so".to_owned(), "/none/a.so /none/b.so"),
+    ] {
+        assert_eq!(stdout(&run(airamp(&print).env("LD_PRELOAD", &held))).trim_end(), left, "{held}");
+    }
+}
+
+#[test]
+fn the_programs_own_options_need_no_dashes_before_it() {
+    let output = run(&mut airamp(&["run", "--no-preload", "/bin/sh", "-c", "echo $0", "--ranks"]));
+    assert_eq!(stdout(&output), "--ranks\n");
+}
+
+#[test]
 fn wrong_arguments_say_what_is_right_and_give_2() {
     for (args, part) in [
         (&["run"][..], "<CMD>"),
@@ -280,6 +303,8 @@ fn wrong_arguments_say_what_is_right_and_give_2() {
         (&["run", "--ranks", "many", "--", "true"], "--ranks"),
         (&["run", "--hip", "--", "true"], "--emulate"),
         (&["run", "--ranks", "1", "--grace", "-1", "--", "true"], "from 0 to 3600"),
+        (&["run", "--rank", "2", "--", "true"], "--ranks"),
+        (&["run", "--no-preload", "--emulated", "true"], "--emulate"),
         (&["rum"], "run"),
         (&[], "Usage"),
     ] {

@@ -45,6 +45,17 @@ fn config_shows_each_value_with_its_source_and_warns_on_stderr() {
 }
 
 #[test]
+fn config_shows_no_control_characters_and_says_what_has_no_effect_yet() {
+    let output = run(airamp(&["config"]).env("AIRAMP_LOG_FILE", "/tmp/\u{1b}[2Jx\ny"));
+    let text = stdout(&output);
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    let line = |key: &str| text.lines().find(|line| line.starts_with(key)).expect("a line");
+    assert!(line("log_file").contains("[2Jx\\ny"), "{text}");
+    assert!(line("min_bytes").contains("no effect yet"), "{text}");
+    assert!(!line("log_file").contains("no effect yet"), "{text}");
+}
+
+#[test]
 fn config_as_json_has_typed_values() {
     let (_folder, path) = folder_with_file("min_bytes = \"4 MiB\"\n");
     let output = run(airamp(&["config", "--json"]).env("AIRAMP_CONFIG", &path));
@@ -95,6 +106,22 @@ fn doctor_reports_what_the_probe_says() {
 }
 
 #[test]
+fn doctor_calls_a_library_that_is_named_and_absent_a_problem() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let answer = r#"{"gpu":{"kind":"none"},"nccl":{"path":null,"version":null,"error":"cannot open"}}"#;
+    rank_program(folder.path(), &format!("echo '{answer}'"));
+    let nccl = |named: &[(&str, &str)]| {
+        let mut command = airamp(&["doctor"]);
+        let output = run(command.env("AIRAMP_HOME", folder.path()).envs(named.iter().copied()));
+        stdout(&output).lines().find(|line| line.contains(" nccl ")).expect("a line").to_owned()
+    };
+    assert!(nccl(&[]).starts_with("warning"), "{}", nccl(&[]));
+    let named = nccl(&[("AIRAMP_NCCL_PATH", "/none/libnccl.so")]);
+    assert!(named.starts_with("problem"), "{named}");
+    assert!(named.contains("/none/libnccl.so") && named.contains("unset it"), "{named}");
+}
+
+#[test]
 fn doctor_bears_a_probe_that_breaks() {
     let folder = tempfile::tempdir().expect("a folder");
     rank_program(folder.path(), "echo nonsense; echo driver fell over >&2; exit 9");
@@ -126,16 +153,22 @@ fn the_emulators_folder_is_made_by_many_at_once() {
     let read = |name: &str| {
         fs::read_to_string(emulator.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     };
-    for name in
-        ["libcuda.so.1", "libcuda.so", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2", "libnccl.so"]
-    {
+    for name in [
+        "libcuda.so.1",
+        "libcuda.so",
+        "libcudart.so",
+        "libcudart.so.12",
+        "libcudart.so.13",
+        "libnccl.so.2",
+        "libnccl.so",
+    ] {
         assert_eq!(read(name), "libairamp_emulated_cuda.so");
     }
     for name in ["libamdhip64.so", "libamdhip64.so.6", "librccl.so.1", "librccl.so"] {
         assert_eq!(read(name), "libairamp_emulated_hip.so");
     }
     let left = fs::read_dir(&emulator).expect("listed").count();
-    assert_eq!(left, 10, "nothing temporary is left");
+    assert_eq!(left, 11, "nothing temporary is left");
 }
 
 #[test]

@@ -114,14 +114,14 @@ pub const TABLE: &[Setting] = &[
         "AIRAMP_EMU_HIDE_SYMBOLS",
         Kind::Text,
         "",
-        "Fault: exported functions, separated by commas, that the libraries then do not have.",
+        "Fault: exported functions, separated by commas, that the libraries then do not have. References bound at load keep them.",
     ),
     // NCCL.
     row(
         "AIRAMP_EMU_NCCL_VERSION",
         Kind::Number(2000, 99_999),
         "22809",
-        "Version code that ncclGetVersion answers. Functions that came later are absent.",
+        "Version code that ncclGetVersion answers. Functions that came later are absent for all but references bound at load.",
     ),
     row(
         "AIRAMP_EMU_LINK_GBPS",
@@ -145,7 +145,7 @@ pub const TABLE: &[Setting] = &[
         "AIRAMP_EMU_FAIL_CALL",
         Kind::Text,
         "",
-        "Fault: `function:n:result`, the nth call of that nccl function, counted from 1, returns that number and has no effect.",
+        "Fault: `function:n:result`, the nth call of that nccl function, counted from 1, returns that number and has no effect. A failing end of a group still closes it.",
     ),
     row(
         "AIRAMP_EMU_SLOW_CALL",
@@ -179,6 +179,17 @@ pub fn switch(name: &str) -> bool {
     })
 }
 
+/// A text in the form that `parse` reads; `None` where it is not set or not in that form.
+pub fn parsed<T>(name: &str, form: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let setting = setting(name);
+    let given = given(setting.name)?;
+    let value = parse(&given);
+    if value.is_none() {
+        report_once(setting.name, || format!("{name}={given:?} is not {form}; it is ignored"));
+    }
+    value
+}
+
 /// The value of a text.
 pub fn text(name: &str) -> String {
     read(setting(name), |text| Some(text.to_owned()))
@@ -208,21 +219,34 @@ fn given(name: &str) -> Option<String> {
     let seen = SEEN.get_or_init(|| {
         let value = |name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
         let present = |s: &Setting| Some((s.name, value(s.name).filter(|v| !v.is_empty())?));
+        report_unknown();
         TABLE.iter().filter_map(present).collect()
     });
     seen.get(name).cloned()
 }
 
 fn warn_once(setting: &Setting, given: &str) {
-    static WARNED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(row) = TABLE.iter().find(|row| row.name == setting.name) else {
-        return;
-    };
-    if !warned.contains(&row.name) {
-        warned.push(row.name);
-        let (name, kind, default) = (row.name, row.kind.describe(), row.default);
-        crate::gpu::report(&format!("{name}={given:?} is not a {kind}; it is taken as {default:?}"));
+    let Setting { name, kind, default, .. } = setting;
+    let kind = kind.describe();
+    report_once(name, || format!("{name}={given:?} is not a {kind}; it is taken as {default:?}"));
+}
+
+fn report_once(name: &'static str, message: impl FnOnce() -> String) {
+    static REPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !reported.contains(&name) {
+        reported.push(name);
+        crate::gpu::report(&message());
+    }
+}
+
+/// A misspelt variable would otherwise be a fault that silently never comes.
+fn report_unknown() {
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("AIRAMP_EMU_") && TABLE.iter().all(|setting| setting.name != name) {
+            crate::gpu::report(&format!("{name} is no setting of the emulator; it is ignored"));
+        }
     }
 }
 

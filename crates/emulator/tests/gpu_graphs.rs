@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 
 use airamp_emulator::gpu::replay::Mismatch;
 use airamp_emulator::gpu::{
-    Fault, Operation, Run, Touch, capture, copy, current_device, event, graph, memory, replay, set_current,
-    stream, user_object,
+    Fault, Operation, Run, Touch, capture, copy, current_device, event, graph, host_memory, memory, module,
+    replay, set_current, stream, user_object,
 };
 use airamp_vendor_abi::cuda::{
     CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, CudaError, EVENT_DISABLE_TIMING,
     EVENT_RECORD_EXTERNAL, EVENT_WAIT_EXTERNAL, STREAM_NON_BLOCKING,
 };
-use gpu::{A_WHILE, Gate, STUCK, in_own_process, operation, signal, touch};
+use gpu::{A_WHILE, Gate, STUCK, in_own_process, limit_address_space, operation, signal, touch};
 
 /// Captures in global mode forbid calls in other threads, which are other tests here.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -25,6 +25,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+type Call<'a> = &'a dyn Fn() -> Result<(), CudaError>;
 
 fn non_blocking() -> usize {
     stream::create(STREAM_NON_BLOCKING, 0).unwrap()
@@ -55,6 +57,74 @@ fn allocating_during_a_global_capture_is_refused_in_every_thread() {
     });
     assert_eq!(graph, Err(CudaError::STREAM_CAPTURE_INVALIDATED));
     assert!(memory::alloc(64).is_ok(), "it is over");
+}
+
+#[test]
+fn what_may_synchronise_is_refused_during_a_capture() {
+    let _alone = alone();
+    let (stream, event) = (non_blocking(), mark());
+    let (device, host) = (memory::alloc(64).unwrap(), host_memory::alloc(64).unwrap());
+    let ptx = b".version 7.0\n.target sm_80\n.entry kernel()\0";
+    let calls: [(&str, Call<'_>); 6] = [
+        ("module load", &|| module::load(ptx).map(drop)),
+        ("event query", &|| event::query(event)),
+        ("host alloc", &|| host_memory::alloc(64).map(drop)),
+        ("host free", &|| host_memory::free(host)),
+        ("alloc", &|| memory::alloc(64).map(drop)),
+        ("free", &|| memory::free(device).map_err(|fault| fault.code)),
+    ];
+    for (name, call) in calls {
+        let graph = captured(stream, |_| {
+            assert_eq!(call(), Err(CudaError::STREAM_CAPTURE_UNSUPPORTED), "{name}");
+        });
+        assert_eq!(graph, Err(CudaError::STREAM_CAPTURE_INVALIDATED), "{name}");
+        assert_eq!(call(), Ok(()), "{name} after the capture");
+    }
+}
+
+#[test]
+fn a_graph_launch_takes_one_place_in_the_launch_queue() {
+    let variables = [("AIRAMP_EMU_LAUNCH_QUEUE", "2")];
+    let ended = in_own_process("a_graph_launch_takes_one_place_in_the_launch_queue", &variables, || {
+        let stream = non_blocking();
+        let graph = captured(stream, |stream| {
+            (0..5).for_each(|_| stream::submit(stream, nothing()).unwrap());
+        });
+        let executable = replay::instantiate(graph.unwrap()).unwrap();
+        let (gate, hold) = Gate::new();
+        stream::submit(stream, hold).unwrap();
+        replay::launch(executable, stream).unwrap();
+        let third = std::thread::spawn(move || replay::launch(executable, stream));
+        std::thread::sleep(A_WHILE);
+        assert!(!third.is_finished());
+        gate.open();
+        assert_eq!(third.join().unwrap(), Ok(()));
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn a_graph_whose_branch_finds_no_thread_is_not_launched() {
+    let ended = in_own_process("a_graph_whose_branch_finds_no_thread_is_not_launched", &[], || {
+        let (origin, side) = (non_blocking(), non_blocking());
+        let (fork, join) = (mark(), mark());
+        let graph = captured(origin, |origin| {
+            event::record(origin, fork).unwrap();
+            event::wait(side, fork).unwrap();
+            stream::submit(side, nothing()).unwrap();
+            event::record(side, join).unwrap();
+            event::wait(origin, join).unwrap();
+        });
+        let executable = replay::instantiate(graph.unwrap()).unwrap();
+        stream::submit(origin, nothing()).unwrap();
+        stream::synchronize(origin).unwrap();
+        let before = limit_address_space(1);
+        let refused = replay::launch(executable, origin);
+        limit_address_space(before);
+        assert_eq!(refused, Err(CudaError::OUT_OF_MEMORY));
+        assert_eq!(stream::synchronize(origin), Ok(()));
+    });
+    ended.expect_success();
 }
 
 #[test]

@@ -3,9 +3,9 @@
 mod gpu;
 
 use airamp_emulator::gpu::copy::{self, Copy};
-use airamp_emulator::gpu::{context, memory, process, set_current, stream};
+use airamp_emulator::gpu::{context, host_memory, memory, process, set_current, stream};
 use airamp_vendor_abi::cuda::{CudaError, MEMCPY_DEVICE_TO_HOST, MEMCPY_HOST_TO_DEVICE, STREAM_NON_BLOCKING};
-use gpu::{A_WHILE, Gate, in_own_process, operation};
+use gpu::{A_WHILE, Gate, in_own_process, limit_address_space, operation};
 
 #[test]
 fn the_host_cannot_touch_device_memory() {
@@ -200,4 +200,108 @@ fn a_forked_child_gets_an_error_and_does_not_hang() {
         assert_eq!(status, 0, "the child was refused each time and went");
     });
     ended.expect_success();
+}
+
+#[test]
+fn a_copy_of_more_than_there_is_is_a_fault_and_not_the_end_of_the_process() {
+    let test = "a_copy_of_more_than_there_is_is_a_fault_and_not_the_end_of_the_process";
+    let ended = in_own_process(test, &[], || {
+        let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+        let (to, host) = (memory::alloc(64).unwrap(), [0u8; 64]);
+        let from = host.as_ptr() as u64;
+        let huge = Copy { to, from, len: 1 << 45, direction: MEMCPY_HOST_TO_DEVICE };
+        copy::asynchronous(stream, huge).unwrap();
+        assert_eq!(stream::synchronize(stream), Err(CudaError::ILLEGAL_ADDRESS));
+    });
+    ended.expect_success();
+    assert!(ended.errors.contains("past the end"), "{}", ended.errors);
+}
+
+#[test]
+fn memory_for_a_copy_that_the_host_lacks_is_out_of_memory() {
+    let test = "memory_for_a_copy_that_the_host_lacks_is_out_of_memory";
+    let ended = in_own_process(test, &[], || {
+        let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+        let host = vec![0u8; 64 << 20];
+        let (to, from) = (memory::alloc(host.len()).unwrap(), host.as_ptr() as u64);
+        let start = Copy { to, from, len: 8, direction: MEMCPY_HOST_TO_DEVICE };
+        copy::asynchronous(stream, start).unwrap();
+        let before = limit_address_space(1);
+        let refused = copy::asynchronous(stream, Copy { len: host.len(), ..start });
+        limit_address_space(before);
+        assert_eq!(refused.and_then(|()| stream::synchronize(stream)), Err(CudaError::OUT_OF_MEMORY));
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn addresses_that_cannot_be_reserved_are_named() {
+    let ended = in_own_process("addresses_that_cannot_be_reserved_are_named", &[], || {
+        process::init().unwrap();
+        let before = limit_address_space(1);
+        let refused = memory::alloc(64);
+        limit_address_space(before);
+        assert_eq!(refused, Err(CudaError::OUT_OF_MEMORY));
+    });
+    ended.expect_success();
+    assert!(ended.errors.contains("addresses"), "{}", ended.errors);
+}
+
+#[test]
+fn allocating_waits_too_if_that_is_set() {
+    let variables = [("AIRAMP_EMU_ALLOC_SYNC", "2")];
+    let ended = in_own_process("allocating_waits_too_if_that_is_set", &variables, || {
+        let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+        let (gate, hold) = Gate::new();
+        stream::submit(stream, hold).unwrap();
+        let allocating = std::thread::spawn(|| memory::alloc(64));
+        std::thread::sleep(A_WHILE);
+        assert!(!allocating.is_finished());
+        gate.open();
+        assert!(allocating.join().unwrap().is_ok());
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn freeing_page_locked_memory_waits_for_every_device() {
+    set_current(4).unwrap();
+    let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+    let ptr = host_memory::alloc(64).unwrap();
+    let (gate, hold) = Gate::new();
+    stream::submit(stream, hold).unwrap();
+    let freeing = std::thread::spawn(move || {
+        set_current(5).unwrap();
+        host_memory::free(ptr)
+    });
+    std::thread::sleep(A_WHILE);
+    assert!(!freeing.is_finished());
+    gate.open();
+    assert_eq!(freeing.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn ordinary_memory_is_read_when_a_copy_is_submitted_and_page_locked_memory_when_it_runs() {
+    set_current(6).unwrap();
+    let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+    let mut ordinary = [1u8];
+    let locked = host_memory::alloc(1).unwrap();
+    let write = |to: u64, value| {
+        // SAFETY: one byte of this test, which no copy writes.
+        unsafe { (to as *mut u8).write_volatile(value) }
+    };
+    for (from, expected) in [(ordinary.as_mut_ptr() as u64, 1), (locked, 2)] {
+        let to = memory::alloc(1).unwrap();
+        write(from, 1);
+        let (gate, hold) = Gate::new();
+        stream::submit(stream, hold).unwrap();
+        copy::asynchronous(stream, Copy { to, from, len: 1, direction: MEMCPY_HOST_TO_DEVICE }).unwrap();
+        write(from, 2);
+        gate.open();
+        let mut back = 0u8;
+        let back_at = &raw mut back as u64;
+        copy::asynchronous(stream, Copy { to: back_at, from: to, len: 1, direction: MEMCPY_DEVICE_TO_HOST })
+            .unwrap();
+        assert_eq!(back, expected);
+    }
 }

@@ -4,10 +4,10 @@ mod gpu;
 
 use airamp_emulator::gpu::kernels::Launch;
 use airamp_emulator::gpu::module::{self, Architecture};
-use airamp_emulator::gpu::{attributes, context, copy, memory, stream};
+use airamp_emulator::gpu::{attributes, context, copy, memory, set_current, stream};
 use airamp_vendor_abi::cuda::{CudaError, STREAM_NON_BLOCKING};
 use gpu::code_object::{EM_AMDGPU, EM_CUDA, GFX942, code_object, cubin};
-use gpu::in_own_process;
+use gpu::{A_WHILE, Gate, in_own_process};
 
 fn arguments(values: &[&[u8]]) -> Launch {
     let arguments = values.iter().map(|bytes| Box::from(*bytes)).collect();
@@ -140,4 +140,54 @@ fn a_launch_without_threads_is_refused() {
     assert_eq!(module::launch(function, 0, launch.clone()), Err(CudaError::INVALID_VALUE));
     launch.block = [0, 1, 1];
     assert_eq!(module::launch(function, 0, launch), Err(CudaError::INVALID_VALUE));
+}
+
+#[test]
+fn loading_a_module_waits_for_the_work_of_the_device() {
+    set_current(1).unwrap();
+    let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+    let (gate, hold) = Gate::new();
+    stream::submit(stream, hold).unwrap();
+    let loading = std::thread::spawn(|| {
+        set_current(1).unwrap();
+        module::load(&cubin(&["kernel"]))
+    });
+    std::thread::sleep(A_WHILE);
+    assert!(!loading.is_finished());
+    gate.open();
+    assert!(loading.join().unwrap().is_ok());
+}
+
+#[test]
+fn a_kernel_is_launched_on_a_stream_of_the_current_device_only() {
+    set_current(2).unwrap();
+    let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+    set_current(3).unwrap();
+    let module = module::load(&cubin(&["airamp_emu_spin_us"])).unwrap();
+    let function = module::function(module, "airamp_emu_spin_us").unwrap();
+    let launch = || module::launch(function, stream, arguments(&[&1u64.to_le_bytes()]));
+    assert_eq!(launch(), Err(CudaError::INVALID_HANDLE));
+    set_current(2).unwrap();
+    assert_eq!(launch(), Ok(()));
+}
+
+#[test]
+fn an_architecture_that_makes_no_sense_is_reported_once() {
+    let variables = [("AIRAMP_EMU_ARCH", "hopper")];
+    let ended = in_own_process("an_architecture_that_makes_no_sense_is_reported_once", &variables, || {
+        assert_eq!(Architecture::reported(), Architecture::Sm(90));
+        assert_eq!(Architecture::reported(), Architecture::Sm(90));
+    });
+    ended.expect_success();
+    assert_eq!(ended.errors.matches("hopper").count(), 1, "{}", ended.errors);
+}
+
+#[test]
+fn a_variable_that_does_not_exist_is_reported() {
+    let variables = [("AIRAMP_EMU_FAIL_ALOC", "1")];
+    let ended = in_own_process("a_variable_that_does_not_exist_is_reported", &variables, || {
+        context::current().unwrap();
+    });
+    ended.expect_success();
+    assert_eq!(ended.errors.matches("AIRAMP_EMU_FAIL_ALOC").count(), 1, "{}", ended.errors);
 }

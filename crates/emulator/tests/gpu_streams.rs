@@ -4,11 +4,11 @@ mod gpu;
 
 use std::sync::mpsc::RecvTimeoutError;
 
-use airamp_emulator::gpu::{Fault, Touch, event, memory, process, set_current, stream};
+use airamp_emulator::gpu::{Chain, Fault, Touch, context, event, memory, process, set_current, stream};
 use airamp_vendor_abi::cuda::{
     CudaError, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
-use gpu::{A_WHILE, Gate, STUCK, in_own_process, operation, signal, touch};
+use gpu::{A_WHILE, Gate, STUCK, in_own_process, limit_address_space, operation, signal, touch};
 
 fn non_blocking() -> usize {
     stream::create(STREAM_NON_BLOCKING, 0).unwrap()
@@ -264,6 +264,89 @@ fn what_is_in_order_is_no_race() {
         assert_eq!(stream::synchronize(stream), Ok(()));
     }
     memory::free(ptr).unwrap();
+}
+
+#[test]
+fn operations_of_one_chain_are_no_race() {
+    set_current(6).unwrap();
+    let ptr = memory::alloc(64).unwrap();
+    let (one, other, chain) = (non_blocking(), non_blocking(), Chain::default());
+    let write = |name| touch(name, Touch::write(ptr, 64));
+    stream::submit_in(&chain, one, write("first")).unwrap();
+    stream::submit_in(&chain, other, write("second")).unwrap();
+    stream::submit(other, write("third")).unwrap();
+    stream::synchronize(one).unwrap();
+    assert_eq!(stream::synchronize(other), Ok(()));
+}
+
+#[test]
+fn what_a_destroyed_stream_did_is_over_after_a_synchronisation() {
+    let test = "what_a_destroyed_stream_did_is_over_after_a_synchronisation";
+    let ended = in_own_process(test, &[], || {
+        let ptr = memory::alloc(64).unwrap();
+        let (one, other, later) = (non_blocking(), non_blocking(), non_blocking());
+        stream::submit(one, touch("write", Touch::write(ptr, 64))).unwrap();
+        let (ran, run) = signal("behind");
+        stream::submit(one, run).unwrap();
+        stream::submit(other, operation("nothing", || Ok(()))).unwrap();
+        stream::destroy(one).unwrap();
+        ran.recv_timeout(STUCK).unwrap();
+        std::thread::sleep(A_WHILE);
+        // The host has not asked about the first stream when the second one goes.
+        stream::destroy(other).unwrap();
+        context::current().unwrap().synchronize().unwrap();
+        stream::submit(later, touch("write again", Touch::write(ptr, 64))).unwrap();
+        assert_eq!(stream::synchronize(later), Ok(()));
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn a_race_with_a_destroyed_stream_is_found() {
+    let ended = in_own_process("a_race_with_a_destroyed_stream_is_found", &[], || {
+        let ptr = memory::alloc(64).unwrap();
+        let one = non_blocking();
+        let (gate, hold) = Gate::new();
+        stream::submit(one, hold).unwrap();
+        stream::submit(one, touch("old write", Touch::write(ptr, 64))).unwrap();
+        stream::destroy(one).unwrap();
+        let next = non_blocking();
+        stream::submit(next, touch("new write", Touch::write(ptr, 64))).unwrap();
+        gate.open();
+        assert_eq!(context::current().unwrap().synchronize(), Err(CudaError::LAUNCH_FAILED));
+    });
+    ended.expect_success();
+    assert!(ended.errors.contains("wrong stream order: new write"), "{}", ended.errors);
+}
+
+#[test]
+fn the_default_stream_is_not_in_order_with_a_destroyed_non_blocking_one() {
+    let test = "the_default_stream_is_not_in_order_with_a_destroyed_non_blocking_one";
+    let ended = in_own_process(test, &[], || {
+        let ptr = memory::alloc(64).unwrap();
+        let one = non_blocking();
+        stream::submit(one, touch("old write", Touch::write(ptr, 64))).unwrap();
+        stream::destroy(one).unwrap();
+        stream::submit(0, touch("new write", Touch::write(ptr, 64))).unwrap();
+        assert_eq!(stream::synchronize(0), Err(CudaError::LAUNCH_FAILED));
+    });
+    ended.expect_success();
+}
+
+#[test]
+fn a_queue_without_a_thread_is_out_of_memory_and_works_later() {
+    let ended = in_own_process("a_queue_without_a_thread_is_out_of_memory_and_works_later", &[], || {
+        let stream = non_blocking();
+        let before = limit_address_space(1);
+        let refused = stream::submit(stream, operation("nothing", || Ok(())));
+        limit_address_space(before);
+        assert_eq!(refused, Err(CudaError::OUT_OF_MEMORY));
+        assert_eq!(context::current().unwrap().synchronize(), Ok(()), "nothing was left on the stream");
+        stream::submit(stream, operation("nothing", || Ok(()))).unwrap();
+        assert_eq!(stream::synchronize(stream), Ok(()));
+    });
+    ended.expect_success();
+    assert!(ended.errors.contains("airamp emulator: the thread of"), "{}", ended.errors);
 }
 
 #[test]

@@ -8,23 +8,11 @@ use airamp_emulator::nccl::exports::*;
 use airamp_vendor_abi::cuda::CudaError;
 use airamp_vendor_abi::nccl::{DataType, NcclResult, RedOp};
 use nccl::{
-    Buffer, Ended, Rank, all_reduce, async_error, destroy, group, new_stream, ok, ranks, ranks_with, recv,
-    send, sync, try_sync, wait_until,
+    Buffer, Ended, Rank, all_reduce, async_error, destroy, group, named, new_stream, ok, ranks, ranks_with,
+    recv, send, sync, try_sync, use_device, wait_until,
 };
 
 const F32: DataType = DataType::FLOAT32;
-
-/// Both ranks come to their end, and each has a line with all of these words.
-fn named(words: &'static [&'static str]) -> impl Fn(&[Ended]) {
-    move |ended| {
-        for ended in ended {
-            ended.expect_success();
-            let mut lines = ended.stderr.lines().filter(|line| line.starts_with("airamp emulator: "));
-            let named = lines.any(|line| words.iter().all(|word| line.contains(word)));
-            assert!(named, "no line names {words:?} in\n{}", ended.stderr);
-        }
-    }
-}
 
 #[test]
 fn a_count_mismatch_is_named_and_fails_on_both_sides() {
@@ -66,7 +54,9 @@ fn two_roots_of_one_broadcast_are_named() {
     let body = |rank: Rank| {
         let (comm, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 100]));
         // SAFETY: the arguments are what the header asks for, but for what is tested.
-        ok(unsafe { ncclBcast(buffer.ptr(), 100, F32, rank.rank as i32, comm, stream as _) });
+        let result = unsafe { ncclBcast(buffer.ptr(), 100, F32, rank.rank as i32, comm, stream as _) };
+        // Whether the host call still sees it depends on who was faster.
+        assert!([NcclResult::SUCCESS, NcclResult::INVALID_USAGE].contains(&result), "{result:?}");
         wait_until("the error", || async_error(comm) == NcclResult::INVALID_USAGE);
     };
     ranks_with(
@@ -116,6 +106,20 @@ fn an_address_that_is_not_device_memory_is_named() {
         assert_eq!(try_sync(stream), CudaError::ILLEGAL_ADDRESS);
     };
     ranks_with(1, &[], body, named(&["0x10", "not device memory"]));
+}
+
+#[test]
+fn a_stream_of_another_device_is_refused_and_named() {
+    let body = |rank: Rank| {
+        let (comm, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 100]));
+        ok(all_reduce(&buffer, comm, stream));
+        sync(stream);
+        use_device(1);
+        let elsewhere = new_stream();
+        assert_eq!(all_reduce(&buffer, comm, elsewhere), NcclResult::UNHANDLED_CUDA_ERROR);
+        sync(elsewhere);
+    };
+    ranks_with(1, &[], body, named(&["a stream of device 1", "a communicator of device 0"]));
 }
 
 #[test]
@@ -301,43 +305,4 @@ fn ranks_that_disagree_on_their_number_are_told() {
         assert_eq!(result, NcclResult::INVALID_USAGE);
         assert!(comm.is_null() && nccl::last_error().contains("ranks"), "{}", nccl::last_error());
     });
-}
-
-#[test]
-fn a_call_fails_on_order_and_has_no_effect() {
-    let body = |rank: Rank| {
-        let (comm, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 8]));
-        ok(all_reduce(&buffer, comm, stream));
-        assert_eq!(all_reduce(&buffer, comm, stream), NcclResult::INTERNAL_ERROR);
-        ok(all_reduce(&buffer, comm, stream));
-        sync(stream);
-        assert_eq!(buffer.values(), [4.0; 8], "two of three calls took effect");
-        destroy(comm);
-    };
-    let judge = |ended: &[Ended]| ended.iter().for_each(Ended::expect_success);
-    ranks_with(2, &[("AIRAMP_EMU_FAIL_CALL", "ncclAllReduce:2:3")], body, judge);
-}
-
-#[test]
-fn a_slow_rank_and_a_slow_call_only_take_their_time() {
-    let body = |rank: Rank| {
-        let (comm, stream, buffer) = (rank.comm(0), new_stream(), Buffer::of(&[1.0; 8]));
-        let before = std::time::Instant::now();
-        ok(all_reduce(&buffer, comm, stream));
-        assert!(
-            before.elapsed() >= Duration::from_millis(60),
-            "the call was made to take at least that long"
-        );
-        ok(all_reduce(&buffer, comm, stream));
-        sync(stream);
-        assert_eq!(buffer.values(), [4.0; 8]);
-        destroy(comm);
-    };
-    let judge = |ended: &[Ended]| ended.iter().for_each(Ended::expect_success);
-    ranks_with(
-        2,
-        &[("AIRAMP_EMU_SLOW_RANK", "1:50"), ("AIRAMP_EMU_SLOW_CALL", "ncclAllReduce:60")],
-        body,
-        judge,
-    );
 }

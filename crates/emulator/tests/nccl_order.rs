@@ -109,6 +109,22 @@ fn operations_of_one_communicator_run_in_the_order_of_their_calls_on_any_stream(
 }
 
 #[test]
+fn operations_of_one_communicator_may_share_a_buffer_without_events_between_their_streams() {
+    ranks(2, |rank: Rank| {
+        let (comm, buffer) = (rank.comm(0), Buffer::of(&[1.0; 64]));
+        let (first, second) = (new_stream(), new_stream());
+        for _ in 0..3 {
+            ok(all_reduce(&buffer, comm, first));
+            ok(all_reduce(&buffer, comm, second));
+        }
+        sync(second);
+        sync(first);
+        assert_eq!(buffer.values(), [64.0; 64]);
+        destroy(comm);
+    });
+}
+
+#[test]
 fn communicators_do_not_wait_for_each_other() {
     ranks(2, |rank: Rank| {
         let (a, b) = (rank.comm(0), rank.comm(1));

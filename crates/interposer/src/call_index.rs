@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT_BITS: u32 = 48;
+/// Turns a generation into one that no communicator at that address has.
+const RETIRED: u16 = 1 << 15;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
 /// Tells one communicator from the next at the same address.
@@ -53,6 +55,16 @@ impl CallIndex {
     /// `calls` reserved calls have had no effect.
     pub(crate) fn roll_back(&self, generation: Generation, calls: u32) {
         add(&self.reserved, generation, -i64::from(calls));
+    }
+
+    /// Counts nothing more of that generation.
+    pub(crate) fn retire(&self, generation: Generation) {
+        self.start(Generation(generation.0 ^ RETIRED));
+    }
+
+    /// Whether the calls of that generation are counted.
+    pub(crate) fn is_counting(&self, generation: Generation) -> bool {
+        self.reserved.load(Ordering::SeqCst) >> COUNT_BITS == u64::from(generation.0)
     }
 
     pub(crate) fn counts(&self) -> Counts {

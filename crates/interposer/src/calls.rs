@@ -3,7 +3,7 @@
 //! The constructors are the duties named in the table of `vendor-abi`; each exported
 //! function builds one of these and hands it on.
 
-use airamp_vendor_abi::nccl::{Comm, Config, SHRINK_ABORT};
+use airamp_vendor_abi::nccl::{Comm, Config, SHRINK_ABORT, SimInfo};
 use std::ffi::c_int;
 
 pub(crate) use Derivation::*;
@@ -92,6 +92,11 @@ pub(crate) fn end(how: Ending, comm: Comm) -> Call {
 
 pub(crate) fn group(call: GroupCall) -> Call {
     Call::Group(call)
+}
+
+/// NCCL takes a simulated end without a place for the estimate for an ordinary one.
+pub(crate) fn simulate(info: *mut SimInfo) -> Call {
+    Call::Group(if info.is_null() { End } else { SimulateEnd })
 }
 
 pub(crate) fn collective(kind: Kind, comm: Comm, count: usize) -> Call {

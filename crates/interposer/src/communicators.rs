@@ -1,21 +1,20 @@
 //! The table of this process's communicators, by address.
 //!
-//! Static memory, lock-free, bounded: a look-up probes at most [`PROBES`] entries. A
-//! communicator that finds no place is not tracked, and its calls pass through.
-//! Addresses are recycled by the vendor, so every entry has a generation. The table
-//! never calls the vendor.
+//! Static memory, bounded: a look-up takes no lock and probes at most [`PROBES`] entries. A
+//! communicator that finds no place is not tracked, and its calls pass through. Entering and
+//! forgetting take turns for a few stores. Addresses are recycled by the vendor, so every
+//! entry has a generation. The table never calls the vendor.
 
 use crate::call_index::{CallIndex, Generation};
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const CAPACITY: usize = 1024;
 const PROBES: usize = 32;
 
-/// `Entry::address` of a place that was never used, was given up, or is being filled.
+/// `Entry::address` of a place that was never used, or was given up.
 const NEVER: usize = 0;
 const VACANT: usize = 1;
-const FILLING: usize = 2;
 
 /// How long the end of a communicator waits for our own use of it.
 const PIN_PATIENCE: Duration = Duration::from_secs(2);
@@ -54,6 +53,7 @@ pub(crate) struct Entry {
     pins: AtomicU32,
     rank: AtomicI32,
     nranks: AtomicI32,
+    is_blocking: AtomicBool,
     pub(crate) index: CallIndex,
 }
 
@@ -77,6 +77,7 @@ impl Entry {
             pins: AtomicU32::new(0),
             rank: AtomicI32::new(-1),
             nranks: AtomicI32::new(-1),
+            is_blocking: AtomicBool::new(true),
             index: CallIndex::new(),
         }
     }
@@ -88,12 +89,17 @@ impl Entry {
         self.vendor.store(facts.vendor, Ordering::Relaxed);
         self.rank.store(facts.rank, Ordering::Relaxed);
         self.nranks.store(facts.nranks, Ordering::Relaxed);
+        self.is_blocking.store(facts.blocking, Ordering::Relaxed);
         self.index.start(generation);
         generation
     }
 
     pub(crate) fn vendor(&self) -> u8 {
         self.vendor.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.is_blocking.load(Ordering::Relaxed)
     }
 
     pub(crate) fn rank(&self) -> i32 {
@@ -140,9 +146,16 @@ impl Known {
 
     /// Forgets the communicator, unless its address has been given to another one since.
     pub(crate) fn forget(self) {
+        let _turn = Turn::take();
         if self.is_current() {
             self.entry.address.store(VACANT, Ordering::SeqCst);
         }
+    }
+
+    /// Stops counting its calls, for good: what cannot be counted exactly must not be counted. It
+    /// stays in the table, so that it is not taken for a new one.
+    pub(crate) fn stop_counting(self) {
+        self.entry.index.retire(self.generation);
     }
 
     pub(crate) fn learn_place(self, rank: i32, nranks: i32) {
@@ -170,7 +183,7 @@ fn places(address: usize) -> impl Iterator<Item = &'static Entry> {
 
 /// The communicator at that address, if it is tracked.
 pub(crate) fn find(address: usize) -> Option<Known> {
-    if address <= FILLING {
+    if address <= VACANT {
         return None;
     }
     for entry in places(address) {
@@ -188,29 +201,55 @@ pub(crate) fn find(address: usize) -> Option<Known> {
 
 /// Enters a new communicator; one that is still listed at that address is gone.
 pub(crate) fn insert(address: usize, facts: &Facts) -> Option<Known> {
-    if address <= FILLING {
+    let _turn = Turn::take();
+    match find(address) {
+        Some(stale) => Some(Known { generation: stale.entry.fill(facts), ..stale }),
+        None => place(address, facts),
+    }
+}
+
+/// Enters a communicator unless another thread has just done so.
+pub(crate) fn insert_if_absent(address: usize, facts: &Facts) -> Option<Known> {
+    let _turn = Turn::take();
+    find(address).or_else(|| place(address, facts))
+}
+
+fn place(address: usize, facts: &Facts) -> Option<Known> {
+    if address <= VACANT {
         return None;
     }
-    if let Some(stale) = find(address) {
-        let generation = stale.entry.fill(facts);
-        return Some(Known { entry: stale.entry, generation });
-    }
-    for entry in places(address) {
-        for free in [VACANT, NEVER] {
-            let claim = entry.address.compare_exchange(free, FILLING, Ordering::SeqCst, Ordering::Relaxed);
-            if claim.is_ok() {
-                let generation = entry.fill(facts);
-                entry.address.store(address, Ordering::SeqCst);
-                return Some(Known { entry, generation });
-            }
+    let free = |entry: &&Entry| entry.address.load(Ordering::Relaxed) <= VACANT;
+    let entry = places(address).find(free)?;
+    let generation = entry.fill(facts);
+    entry.address.store(address, Ordering::SeqCst);
+    Some(Known { entry, generation })
+}
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The turn to change which communicators the table holds: a few stores long, never held across
+/// a call of anybody's.
+struct Turn;
+
+impl Turn {
+    fn take() -> Self {
+        while TAKEN.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
         }
+        Self
     }
-    None
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TAKEN.store(false, Ordering::Release);
+    }
 }
 
 /// Forgets everything: a forked child owns none of its parent's communicators.
 /// Called in the child's fork handler, so it only stores.
 pub(crate) fn clear() {
+    TAKEN.store(false, Ordering::Relaxed);
     for entry in &TABLE {
         entry.pins.store(0, Ordering::Relaxed);
         entry.address.store(NEVER, Ordering::Relaxed);
@@ -276,8 +315,28 @@ mod tests {
     }
 
     #[test]
+    fn a_communicator_that_is_no_longer_counted_is_not_taken_for_a_new_one() {
+        let known = insert(0x50_0000, &FACTS).unwrap();
+        known.entry.index.reserve(known.generation);
+        known.stop_counting();
+        let again = insert_if_absent(0x50_0000, &FACTS).unwrap();
+        assert_eq!(again.generation, known.generation);
+        assert_eq!(again.entry.index.reserve(again.generation), None);
+        known.forget();
+    }
+
+    #[test]
+    fn threads_that_adopt_one_communicator_at_once_enter_it_once() {
+        let adopt = || insert_if_absent(0x60_0000, &FACTS).unwrap().generation;
+        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(adopt)).collect();
+        let generations: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert!(generations.iter().all(|generation| *generation == generations[0]));
+        find(0x60_0000).unwrap().forget();
+    }
+
+    #[test]
     fn null_and_reserved_values_are_never_tracked() {
-        for address in [NEVER, VACANT, FILLING] {
+        for address in [NEVER, VACANT] {
             assert!(insert(address, &FACTS).is_none());
             assert!(find(address).is_none());
         }

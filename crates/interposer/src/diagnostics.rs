@@ -5,7 +5,7 @@ use airamp_vendor_abi::nccl::Comm;
 use std::ffi::{c_int, c_ulonglong};
 
 /// Writes how many calls that count the communicator has made, and how many of them have taken
-/// effect. Returns 0, or 1 if no such communicator is tracked.
+/// effect. Returns 0, or 1 if no such communicator is counted.
 ///
 /// # Safety
 /// `reserved` and `committed` are null or point to one integer each.
@@ -16,7 +16,8 @@ unsafe extern "C" fn airampCallIndex(
     reserved: *mut c_ulonglong,
     committed: *mut c_ulonglong,
 ) -> c_int {
-    let Some(known) = communicators::find(comm as usize) else {
+    let known = communicators::find(comm as usize);
+    let Some(known) = known.filter(|known| known.entry.index.is_counting(known.generation)) else {
         return 1;
     };
     let counts = known.entry.index.counts();

@@ -9,8 +9,10 @@ use crate::thread::{self, Expected, Thread};
 use crate::{fork, log, startup, vendors};
 use airamp_vendor_abi::nccl::{Comm, Config, NcclResult};
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the part before leaves for the part after.
+#[derive(Clone, Copy)]
 enum Ticket {
     Nothing,
     /// An index is reserved.
@@ -19,6 +21,19 @@ enum Ticket {
     Stranger,
     /// The communicator accepts no new use of ours.
     Ending(Known),
+}
+
+/// Undoes the part before where the vendor leaves by an exception and there is no part after.
+struct Undo(Option<Ticket>);
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        match self.0 {
+            Some(Ticket::Reserved(known)) => known.entry.index.roll_back(known.generation, 1),
+            Some(Ticket::Ending(known)) => known.cancel_end(),
+            _ => {}
+        }
+    }
 }
 
 #[inline]
@@ -36,7 +51,9 @@ pub(crate) fn dispatch(
             return forward();
         }
         let ticket = ours(function, Moment::Before, || before(function, &call));
+        let exception = Undo(ticket);
         let result = thread.inside_vendor(forward);
+        std::mem::forget(exception);
         if let Some(ticket) = ticket {
             ours(function, Moment::After, || after(thread, vendor, &call, ticket, result));
         }
@@ -100,17 +117,19 @@ fn after(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclR
         (Call::Group(call), _) => after_group(thread, vendor, call, result),
         (Call::End { how, .. }, Ticket::Ending(known)) => after_end(how, known, result),
         (Call::Create { at, nranks, rank, config }, _) if result.is_accepted() => {
-            let blocking = is_blocking(config);
-            created(thread, at, Facts { origin: Origin::Created, vendor, rank, nranks, blocking });
+            let blocking = is_blocking(config, true);
+            created(at, Facts { origin: Origin::Created, vendor, rank, nranks, blocking });
         }
-        (Call::CreateAll { at, count }, _) if result.is_accepted() => created_all(thread, vendor, at, count),
-        (Call::Derive { how, at, config, .. }, ticket) => {
+        (Call::CreateAll { at, count }, _) if result.is_accepted() => created_all(vendor, at, count),
+        (Call::Derive { how, parent, at, config, .. }, ticket) => {
             if let Ticket::Ending(parent) = ticket {
                 parent.cancel_end();
             }
             if result.is_accepted() {
-                let (origin, blocking) = (origin_of(how), is_blocking(config));
-                created(thread, at, Facts { origin, vendor, rank: -1, nranks: -1, blocking });
+                // A child is as its parent is, unless told otherwise.
+                let inherited = communicators::find(parent as usize).is_none_or(|it| it.entry.is_blocking());
+                let blocking = is_blocking(config, inherited) && result == NcclResult::SUCCESS;
+                derived(thread, at, Facts { origin: origin_of(how), vendor, rank: -1, nranks: -1, blocking });
             }
         }
         _ => {}
@@ -126,8 +145,8 @@ fn settle_call(thread: &Thread, vendor: u8, known: Known, result: NcclResult) {
     } else if thread.group_depth(vendor) == 0 {
         index.commit(known.generation, 1);
     } else if !thread.wait_for_group_end(known) {
-        log::warn(format_args!("a group with too many communicators: one is no longer tracked"));
-        known.forget();
+        known.stop_counting();
+        warn_once(&TOO_MANY_IN_GROUP, "a group with too many communicators: some are no longer counted");
     }
 }
 
@@ -159,50 +178,72 @@ fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) {
         },
         |expected| {
             if took_effect {
-                enter(thread, expected.at, expected.facts);
+                enter_derived(thread, expected.at, &expected.facts);
             }
         },
     );
 }
 
-fn created(thread: &Thread, at: *mut Comm, facts: Facts) {
+/// A communicator made by its rank. NCCL writes the handle at once, also inside a group, and does
+/// not need the place for it afterwards. One that is not written yet is adopted at its first call.
+fn created(at: *mut Comm, facts: Facts) {
+    // SAFETY: the vendor has just accepted `at` as the place for the handle.
+    enter(unsafe { std::ptr::read_volatile(at) }, &facts);
+}
+
+/// A communicator made from another one. In a group the vendor writes the handle at its end, into
+/// a place that the application keeps until then.
+fn derived(thread: &Thread, at: *mut Comm, facts: Facts) {
     if thread.group_depth(facts.vendor) == 0 {
-        enter(thread, at, facts);
+        enter_derived(thread, at, &facts);
     } else {
         // One that finds no room here is adopted at its first call.
         thread.expect_communicator(Expected { at, facts });
     }
 }
 
-fn created_all(thread: &Thread, vendor: u8, at: *mut Comm, count: c_int) {
-    for rank in 0..count {
-        let facts = Facts { origin: Origin::CreatedAll, vendor, rank, nranks: count, blocking: true };
-        enter(thread, at.wrapping_add(rank as usize), facts);
+fn enter_derived(thread: &Thread, at: *mut Comm, facts: &Facts) {
+    // SAFETY: the vendor has just written the handle there, or null.
+    let comm = unsafe { std::ptr::read_volatile(at) };
+    if let Some(known) = enter(comm, facts).filter(|_| facts.blocking) {
+        learn_place(thread, known, comm, facts.vendor);
     }
 }
 
-/// Enters the communicator that the vendor has written, if it has.
-fn enter(thread: &Thread, at: *mut Comm, facts: Facts) {
-    // SAFETY: the vendor accepted `at` as the place for the handle, and the application keeps it
-    // until the creation has ended. A non-blocking creation may write it from another thread.
-    let comm = unsafe { std::ptr::read_volatile(at) };
+fn created_all(vendor: u8, at: *mut Comm, count: c_int) {
+    for rank in 0..count {
+        let facts = Facts { origin: Origin::CreatedAll, vendor, rank, nranks: count, blocking: true };
+        created(at.wrapping_add(rank as usize), facts);
+    }
+}
+
+fn enter(comm: Comm, facts: &Facts) -> Option<Known> {
     if comm.is_null() {
-        return;
+        return None;
     }
     fork::owns_communicators_now();
-    let Some(known) = communicators::insert(comm as usize, &facts) else {
-        log::warn(format_args!("too many communicators: one is not tracked, and its calls pass through"));
-        return;
-    };
-    if facts.rank < 0 && facts.blocking {
-        learn_place(thread, known, comm, facts.vendor);
+    let known = communicators::insert(comm as usize, facts);
+    match known {
+        Some(_) => log::info(format_args!(
+            "communicator {comm:p}: {:?}, rank {} of {}",
+            facts.origin, facts.rank, facts.nranks
+        )),
+        None => warn_once(
+            &TABLE_FULL,
+            "too many communicators: some are not tracked, and their calls pass through",
+        ),
     }
-    log::info(format_args!(
-        "communicator {comm:p}: rank {} of {} ({:?})",
-        known.entry.rank(),
-        known.entry.nranks(),
-        facts.origin
-    ));
+    known
+}
+
+static TABLE_FULL: AtomicBool = AtomicBool::new(false);
+static TOO_MANY_IN_GROUP: AtomicBool = AtomicBool::new(false);
+
+#[cold]
+fn warn_once(warned: &AtomicBool, message: &str) {
+    if !warned.swap(true, Ordering::Relaxed) {
+        log::warn(format_args!("{message}"));
+    }
 }
 
 /// Asks the vendor for the rank in a derived communicator, pinned against its end.
@@ -220,6 +261,7 @@ fn learn_place(thread: &Thread, known: Known, comm: Comm, vendor: u8) {
     });
     if answered {
         known.learn_place(rank, nranks);
+        log::info(format_args!("communicator {comm:p}: rank {rank} of {nranks}"));
     }
 }
 
@@ -230,7 +272,7 @@ fn adopt(thread: &Thread, vendor: u8, kind: Kind, comm: Comm, count: usize) {
         return;
     }
     let facts = Facts { origin: Origin::Adopted, vendor, rank: -1, nranks: -1, blocking: false };
-    let Some(known) = communicators::insert(comm as usize, &facts) else {
+    let Some(known) = communicators::insert_if_absent(comm as usize, &facts) else {
         return;
     };
     log::info(format_args!("communicator {comm:p}: adopted at its first call"));
@@ -245,8 +287,9 @@ fn after_end(how: Ending, known: Known, result: NcclResult) {
         known.cancel_end();
         return;
     }
-    let counts = known.entry.index.counts();
-    log::info(format_args!("{how:?} of a communicator after {} calls that count", counts.committed));
+    let (rank, nranks) = (known.entry.rank(), known.entry.nranks());
+    let calls = known.entry.index.counts().committed;
+    log::info(format_args!("{how:?} of rank {rank} of {nranks} after {calls} calls that count"));
     known.forget();
 }
 
@@ -258,8 +301,13 @@ fn origin_of(how: Derivation) -> Origin {
     }
 }
 
-/// Whether creation blocks. The vendor has accepted the configuration, so its first fields are there.
-fn is_blocking(config: *const Config) -> bool {
-    // SAFETY: the vendor has just read the same structure; `blocking` has kept its place since 2.14.
-    config.is_null() || unsafe { (*config).blocking } != 0
+/// Whether creation blocks: as the configuration says, or the environment, or as it is otherwise.
+fn is_blocking(config: *const Config, otherwise: bool) -> bool {
+    // SAFETY: null, or the structure that the vendor has just read; `blocking` has kept its place
+    // since 2.14.
+    match unsafe { config.as_ref() }.map(|config| config.blocking) {
+        Some(0) => false,
+        Some(1) => true,
+        _ => otherwise && startup::ensure().blocks_by_default,
+    }
 }

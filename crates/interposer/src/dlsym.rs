@@ -4,7 +4,7 @@
 //! from the return address; so do the pseudo handles, for which the caller matters.
 
 use crate::boundary::{self, Moment};
-use crate::{exports, startup, thread, vendors};
+use crate::{errno, exports, role, startup, thread, vendors};
 use airamp_vendor::dl::{self, Handle};
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
@@ -85,26 +85,29 @@ extern "C" fn find_real() -> usize {
     real
 }
 
-/// Whether this library's `dlsym` is the one that the process calls: preloaded, or linked
-/// ahead of the C library. Otherwise we were opened, as the NCCL library itself.
-pub(crate) fn is_in_charge() -> bool {
-    // By the object it lies in: our own reference to `dlsym` is itself bound to whichever comes first.
-    dl::base_of(dl::look_up(Handle::DEFAULT, c"dlsym")) == dl::own_base()
+/// The vendor that our exports show when they are looked up: for a preloaded library one that is
+/// mapped already; for one that was named as NCCL, one that is opened if need be.
+fn shown_vendor() -> Option<&'static vendors::Vendor> {
+    if role::is_preloaded() { vendors::mapped_default() } else { vendors::at(0) }
+}
+
+fn lies_in_us(address: *const c_void) -> bool {
+    !address.is_null() && dl::base_of(address) == dl::own_base()
 }
 
 /// For RTLD_DEFAULT: our exports must not show where the process has no NCCL at all. For both
-/// pseudo handles: what the mapped vendor lacks is hidden before the linker looks.
+/// pseudo handles: what the vendor lacks is hidden before the linker looks.
 unsafe extern "C" fn is_absent(handle: *mut c_void, name: *const c_char) -> bool {
+    let _errno = errno::keep();
+    // SAFETY: dlsym's caller passes a NUL-terminated name.
+    let name = unsafe { CStr::from_ptr(name) };
     let absent = || {
-        let has_vendor = vendors::mapped_default().is_some();
-        // SAFETY: dlsym's caller passes a NUL-terminated name.
-        let name = unsafe { CStr::from_ptr(name) };
-        !has_vendor && handle == libc::RTLD_DEFAULT && exports::is_exported(name)
+        let shown = shown_vendor().is_some() || !role::is_preloaded();
+        !shown && handle == libc::RTLD_DEFAULT && lies_in_us(dl::look_up(Handle::DEFAULT, name))
     };
     let absent = boundary::ours("dlsym", Moment::Before, absent).unwrap_or(false);
     if absent {
-        // SAFETY: as above.
-        look_up_in_libc(unsafe { CStr::from_ptr(name) });
+        look_up_in_libc(name);
     }
     absent
 }
@@ -121,6 +124,7 @@ unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut
     // SAFETY: dlsym's caller passes a live handle and a NUL-terminated name.
     let (handle, name) = unsafe { (Handle::from_raw(handle), CStr::from_ptr(name)) };
     let real = dl::look_up(handle, name);
+    let _errno = errno::keep();
     if real.is_null() || thread::with(thread::Thread::is_inside_vendor) {
         return real.cast_mut();
     }
@@ -137,20 +141,19 @@ fn wrapper_for(handle: Handle, name: &CStr, real: *const c_void) -> Option<*cons
     if startup::ensure().settings.disable {
         return None;
     }
-    let owner = dl::base_of(real)?;
-    if Some(owner) == dl::own_base() {
+    if lies_in_us(real) {
         return Some(own_export(handle, name).cast());
     }
     exports::wrapper_of(name, 0)?;
-    exports::wrapper_of(name, vendors::place_of(handle, owner)?)
+    exports::wrapper_of(name, vendors::place_of(handle, dl::base_of(real)?)?)
 }
 
 /// A handle that leads to our own export: it shows what the vendor has. A vendor is opened for
 /// who named us as the NCCL library, not for who merely searched the whole program.
 fn own_export(handle: Handle, name: &CStr) -> *const c_void {
     let named_us = dl::own_handle().is_some_and(|own| own == handle);
-    let vendor = if named_us { vendors::at(0) } else { vendors::mapped_default() };
-    if vendor.is_none() && !named_us {
+    let vendor = if named_us { vendors::at(0) } else { shown_vendor() };
+    if vendor.is_none() && !named_us && role::is_preloaded() {
         look_up_in_libc(name);
         return std::ptr::null();
     }

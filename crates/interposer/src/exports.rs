@@ -8,7 +8,7 @@ use crate::calls::*;
 use crate::thread::VENDORS;
 use crate::{calls, dispatch, vendors};
 use airamp_vendor_abi::nccl::{
-    CollConfig, Comm, Config, DataType, NcclResult, RedOp, ScalarResidence, SimInfo, Stream, UniqueId,
+    CollConfig, Comm, Config, DataType, NcclResult, RedOp, ScalarResidence, SimInfo, Stream, UniqueId, c_name,
 };
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -21,15 +21,6 @@ struct Wrapper {
 
 // SAFETY: the pointers are addresses of functions, never written through.
 unsafe impl Sync for Wrapper {}
-
-macro_rules! c_name {
-    ($name:ident) => {
-        match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-            Ok(name) => name,
-            Err(_) => c"",
-        }
-    };
-}
 
 macro_rules! exports {
     ($($name:ident / $profiled:ident ($($argument:ident : $type:ty),*) => $duty:ident ($($fact:tt)*);)*) => {
@@ -46,8 +37,8 @@ macro_rules! exports {
             export!($profiled, ($($argument: $type),*));
         )*
         static WRAPPERS: &[Wrapper] = &[$(
-            Wrapper { name: c_name!($name), places: places!($name, ($($type),*)) },
-            Wrapper { name: c_name!($profiled), places: places!($profiled, ($($type),*)) },
+            Wrapper { name: c_name(concat!(stringify!($name), "\0")), places: places!($name, ($($type),*)) },
+            Wrapper { name: c_name(concat!(stringify!($profiled), "\0")), places: places!($profiled, ($($type),*)) },
         )*];
     };
 }
@@ -57,15 +48,14 @@ macro_rules! exports {
 macro_rules! body {
     ($name:ident, [$first:ident $(, $other:ident)?], ($($argument:ident : $type:ty),*), $call:expr) => {
         #[inline]
-        pub(super) unsafe extern "C" fn $name<const PLACE: usize>($($argument: $type),*) -> NcclResult {
-            dispatch::dispatch(stringify!($name), PLACE as u8, $call, || {
-                let vendor = vendors::at(PLACE);
-                match vendor.and_then(|vendor| vendor.functions.$first$(.or(vendor.functions.$other))?) {
-                    // SAFETY: the caller's own arguments, handed on unchanged to the function it named.
-                    Some(function) => unsafe { function($($argument),*) },
-                    None => vendors::missing(stringify!($name), PLACE),
-                }
-            })
+        pub(super) unsafe extern "C-unwind" fn $name<const PLACE: usize>($($argument: $type),*) -> NcclResult {
+            let vendor = vendors::at(PLACE);
+            let function = vendor.and_then(|vendor| vendor.functions.$first$(.or(vendor.functions.$other))?);
+            let (Some(vendor), Some(function)) = (vendor, function) else {
+                return vendors::missing(stringify!($name), vendor);
+            };
+            // SAFETY: the caller's own arguments, handed on unchanged to the function it named.
+            dispatch::dispatch(stringify!($name), vendor.library, $call, || unsafe { function($($argument),*) })
         }
     };
 }
@@ -78,7 +68,7 @@ macro_rules! export {
         /// As the vendor's header says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's own name")]
-        unsafe extern "C" fn $name($($argument: $type),*) -> NcclResult {
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> NcclResult {
             // SAFETY: the caller's duties are the same there.
             unsafe { wrapper::$name::<0>($($argument),*) }
         }
@@ -88,10 +78,10 @@ macro_rules! export {
 macro_rules! places {
     ($name:ident, ($($type:ty),*)) => {
         [
-            wrapper::$name::<0> as unsafe extern "C" fn($($type),*) -> NcclResult as *const (),
-            wrapper::$name::<1> as unsafe extern "C" fn($($type),*) -> NcclResult as *const (),
-            wrapper::$name::<2> as unsafe extern "C" fn($($type),*) -> NcclResult as *const (),
-            wrapper::$name::<3> as unsafe extern "C" fn($($type),*) -> NcclResult as *const (),
+            wrapper::$name::<0> as unsafe extern "C-unwind" fn($($type),*) -> NcclResult as *const (),
+            wrapper::$name::<1> as unsafe extern "C-unwind" fn($($type),*) -> NcclResult as *const (),
+            wrapper::$name::<2> as unsafe extern "C-unwind" fn($($type),*) -> NcclResult as *const (),
+            wrapper::$name::<3> as unsafe extern "C-unwind" fn($($type),*) -> NcclResult as *const (),
         ]
     };
 }
@@ -105,9 +95,4 @@ pub(crate) fn wrapper_of(name: &CStr, place: usize) -> Option<*const ()> {
 
 pub(crate) fn names() -> impl Iterator<Item = &'static CStr> {
     WRAPPERS.iter().map(|wrapper| wrapper.name)
-}
-
-/// Whether we export `name` at all.
-pub(crate) fn is_exported(name: &CStr) -> bool {
-    names().chain(crate::forward::names()).any(|exported| exported == name)
 }

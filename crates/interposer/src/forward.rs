@@ -1,10 +1,11 @@
-//! The exported functions that we only forward: a jump, with every register as the caller
-//! left it, so that signatures (structs by value among them) need not be known here.
+//! The exported functions that we only forward: a jump, with every register that can hold an
+//! argument of theirs as the caller left it, so that signatures (structs by value among them)
+//! need not be known here.
 
 use crate::vendors;
-use airamp_vendor_abi::nccl::{NcclResult, Returns};
+use airamp_vendor_abi::nccl::{NcclResult, Returns, c_name};
 use std::arch::naked_asm;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 macro_rules! forwarded {
@@ -53,13 +54,6 @@ airamp_vendor_abi::for_each_forwarded_function!(forwarded);
 
 /// Where each name leads; 0 until its first call.
 static TARGETS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
-
-const fn c_name(text: &'static str) -> &'static CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(name) => name,
-        Err(_) => c"",
-    }
-}
 
 pub(crate) fn names() -> impl Iterator<Item = &'static CStr> {
     NAMES.iter().map(|(name, _)| *name)
@@ -117,24 +111,26 @@ unsafe extern "C" fn find_and_jump() {
 /// The vendor's function, kept for the next call; else one that answers for it.
 extern "C" fn find(index: usize) -> usize {
     let (name, returns) = NAMES[index];
-    let unavailable = match returns {
-        Returns::Text => unavailable_text as extern "C" fn() -> *const c_char as usize,
-        Returns::Result => unavailable_result as extern "C" fn() -> NcclResult as usize,
-    };
-    let found = vendor_function(name) as usize;
-    if found == 0 {
-        return unavailable;
+    let vendor = vendors::at(0);
+    let found = vendor.map_or(0, |vendor| vendor.function(name) as usize);
+    if found != 0 {
+        TARGETS[index].store(found, Ordering::Release);
+        return found;
     }
-    TARGETS[index].store(found, Ordering::Release);
-    found
+    let result = vendors::missing(name.to_str().unwrap_or_default(), vendor);
+    match (returns, result) {
+        (Returns::Text, _) => unavailable_text as extern "C" fn() -> *const c_char as usize,
+        (_, NcclResult::INVALID_USAGE) => lacking as extern "C" fn() -> NcclResult as usize,
+        _ => without_vendor as extern "C" fn() -> NcclResult as usize,
+    }
 }
 
-fn vendor_function(name: &CStr) -> *const c_void {
-    vendors::at(0).map_or(std::ptr::null(), |vendor| vendor.found.function(name))
-}
-
-extern "C" fn unavailable_result() -> NcclResult {
+extern "C" fn without_vendor() -> NcclResult {
     NcclResult::SYSTEM_ERROR
+}
+
+extern "C" fn lacking() -> NcclResult {
+    NcclResult::INVALID_USAGE
 }
 
 extern "C" fn unavailable_text() -> *const c_char {

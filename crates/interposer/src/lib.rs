@@ -16,10 +16,12 @@ mod communicators;
 mod diagnostics;
 mod dispatch;
 mod dlsym;
+mod errno;
 mod exports;
 mod fork;
 mod forward;
 mod log;
+mod role;
 mod startup;
 mod thread;
 mod vendors;
@@ -34,8 +36,9 @@ extern "C" fn at_load() {
         boundary::silence_panic_messages();
         boundary::arm_injection();
         fork::watch();
-        if !dlsym::is_in_charge() {
-            // Opened as the NCCL library: whoever asks for its functions next must see which there are.
+        role::decide();
+        if !role::is_preloaded() {
+            // Named as the NCCL library: whoever asks for its functions next must see which there are.
             vendors::at(0);
         }
     });

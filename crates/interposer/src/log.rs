@@ -1,8 +1,9 @@
-//! One line per event, to stderr or to a file, written by one `write` call.
+//! One line per event, to stderr or to a file, written by one system call.
 //!
 //! Formats on the stack: no allocation, no lock, and `errno` is left as it was.
 //! Before the settings are read only warnings and errors pass.
 
+use crate::errno;
 use std::ffi::{CString, c_int};
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
@@ -61,7 +62,17 @@ pub(crate) fn open_file(path: &str) -> Result<(), std::io::Error> {
     let flags =
         libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
     // SAFETY: `name` is NUL-terminated.
-    let descriptor = unsafe { libc::open(name.as_ptr(), flags, 0o600) };
+    let opened = unsafe { libc::open(name.as_ptr(), flags, 0o600) };
+    if opened < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // A program that closed its standard streams must not find our file in their place.
+    // SAFETY: both calls act on the descriptor that was just opened.
+    let descriptor = unsafe {
+        let moved = libc::fcntl(opened, libc::F_DUPFD_CLOEXEC, 3);
+        libc::close(opened);
+        moved
+    };
     let Some((device, inode)) = identity(descriptor) else {
         return Err(std::io::Error::last_os_error());
     };
@@ -90,19 +101,34 @@ fn line(level: Level, message: fmt::Arguments<'_>) {
     if !is_on(level) {
         return;
     }
-    // SAFETY: errno is this thread's own variable.
-    let errno = unsafe { *libc::__errno_location() };
+    let _errno = errno::keep();
     let mut line = Line { bytes: [0; LINE_BYTES], used: 0 };
     let name = ["error", "warn", "info", "debug"][level as usize];
     let _ = match RANK.load(Ordering::Relaxed) {
         rank @ 0.. => write!(line, "airamp {name} pid={} rank={rank}: {message}", std::process::id()),
         _ => write!(line, "airamp {name} pid={} rank=-: {message}", std::process::id()),
     };
-    let bytes = line.finish();
-    // SAFETY: the buffer outlives the call. A line that cannot be written is lost, as it must be.
+    write(sink(), line.finish());
+}
+
+/// Writes without raising SIGPIPE in a program whose stderr nobody reads any more. A line that
+/// cannot be written is lost, as it must be.
+fn write(sink: c_int, bytes: &[u8]) {
+    // SAFETY: signal sets are plain data that sigemptyset fills; each call reads or writes the
+    // sets it is given, and acts on this thread alone.
     unsafe {
-        libc::write(sink(), bytes.as_ptr().cast(), bytes.len());
-        *libc::__errno_location() = errno;
+        let [mut pipe, mut before, mut pending]: [libc::sigset_t; 3] = std::mem::zeroed();
+        libc::sigemptyset(&mut pipe);
+        libc::sigaddset(&mut pipe, libc::SIGPIPE);
+        libc::sigpending(&mut pending);
+        let was_pending = libc::sigismember(&pending, libc::SIGPIPE) == 1;
+        libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
+        let written = libc::write(sink, bytes.as_ptr().cast(), bytes.len());
+        if written < 0 && errno::get() == libc::EPIPE && !was_pending {
+            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&pipe, std::ptr::null_mut(), &at_once);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
     }
 }
 

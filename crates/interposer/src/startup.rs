@@ -5,13 +5,15 @@
 //! the first to publish speaks.
 
 use crate::boundary::contain;
-use crate::log;
+use crate::{errno, log};
 use airamp_settings::{LogLevel, Settings};
 use airamp_vendor::gpu::{Runtime, probe};
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 pub(crate) struct State {
     pub(crate) settings: Settings,
+    /// Whether a communicator whose configuration does not say so is blocking.
+    pub(crate) blocks_by_default: bool,
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
@@ -47,7 +49,8 @@ fn start() -> &'static State {
     // Should reading them fail in a way that nobody foresaw, the defaults still find the vendor.
     let loaded = contain("the settings", airamp_settings::load);
     let (settings, warnings) = loaded.map(|loaded| (loaded.settings, loaded.warnings)).unwrap_or_default();
-    let ours = Box::leak(Box::new(State { settings }));
+    let blocks_by_default = std::env::var("NCCL_COMM_BLOCKING").map_or(true, |value| value.trim() != "0");
+    let ours = Box::leak(Box::new(State { settings, blocks_by_default }));
     let published = STATE.compare_exchange(std::ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
     if let Err(others) = published {
         // SAFETY: another thread published it first; it is never freed or changed.
@@ -89,10 +92,11 @@ fn job_rank() -> Option<i32> {
 
 /// Decides, at the first call that leads to a communicator, whether there is a GPU runtime to work with.
 pub(crate) fn decide() {
-    ensure();
     if ACTIVITY.load(Ordering::Relaxed) != UNDECIDED {
         return;
     }
+    let _errno = errno::keep();
+    ensure();
     let (verdict, message) = match probe() {
         Ok(Runtime::Cuda { library }) => (TRACKING, format!("GPU runtime: CUDA, {library}")),
         Ok(Runtime::Hip { library }) => (TRACKING, format!("GPU runtime: HIP, {library}")),

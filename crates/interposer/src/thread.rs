@@ -75,9 +75,9 @@ impl Thread {
     #[inline]
     pub(crate) fn inside_vendor<R>(&self, call: impl FnOnce() -> R) -> R {
         self.inside_vendor.set(true);
-        let result = call();
-        self.inside_vendor.set(false);
-        result
+        // Also where the vendor leaves by an exception.
+        let _left = Leaving(&self.inside_vendor);
+        call()
     }
 
     pub(crate) fn group_depth(&self, vendor: u8) -> u32 {
@@ -121,6 +121,14 @@ impl Thread {
         self.depth.iter().for_each(|depth| depth.set(0));
         self.waiting.length.set(0);
         self.expected.length.set(0);
+    }
+}
+
+struct Leaving<'a>(&'a Cell<bool>);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

@@ -49,8 +49,7 @@ fn assert_same(found: &[u8], expected: &[u8], what: &str) {
 fn assert_same_stats(found: AirampStats, expected: Stats, what: &str) {
     assert_eq!(found.saturated, expected.saturated, "saturated: {what}");
     assert_eq!(found.non_finite_blocks, expected.non_finite_blocks, "non-finite blocks: {what}");
-    for (found, expected) in
-        [(found.squared_error, expected.squared_error), (found.signal, expected.signal)]
+    for (found, expected) in [(found.squared_error, expected.squared_error), (found.signal, expected.signal)]
     {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} and not {expected}: {what}");
     }
@@ -97,7 +96,13 @@ fn every_16_bit_pattern_is_quantised_as_the_codec_does() {
     for element in [Element::F16, Element::Bf16] {
         for format in Format::ALL {
             let input = Buffer::of(&patterns, 0);
-            quantises_like_the_codec(Grid { groups: 1, threads: 256 }, element, &input, format, "all patterns");
+            quantises_like_the_codec(
+                Grid { groups: 1, threads: 256 },
+                element,
+                &input,
+                format,
+                "all patterns",
+            );
         }
     }
 }
@@ -182,7 +187,11 @@ fn dequantise_gives_the_codecs_elements_for_every_count_and_alignment() {
             let mut output = Buffer::misaligned(count * element.size(), offset);
             support::dequantise(GRID, element, &Buffer::of(&packet, 0), 0, blocks, format, &mut output);
             let expected = dequantised(element, &packet, count, format, blocks, packet.len().max(1));
-            assert_same(&output, &expected, &format!("{count} elements, {offset} off, {element:?}, {format:?}"));
+            assert_same(
+                &output,
+                &expected,
+                &format!("{count} elements, {offset} off, {element:?}, {format:?}"),
+            );
         }
     });
 }
@@ -234,7 +243,8 @@ fn packets_of_ranks(
 
 #[track_caller]
 fn sums_like_the_codec(element: Element, format: Format, all: Ranks<'_>, count: usize, offset: usize) {
-    let what = format!("{} ranks, {count} elements, average {}, {element:?}, {format:?}", all.ranks, all.average);
+    let what =
+        format!("{} ranks, {count} elements, average {}, {element:?}, {format:?}", all.ranks, all.average);
     let packets: Vec<&[u8]> = all.packets.chunks(all.stride).collect();
 
     let mut expected = vec![0; count * element.size()];

@@ -99,6 +99,11 @@ fn jobs(arguments: &Arguments, ranks: usize) -> Result<Vec<Job<'_>>, RankError> 
                 let elements = bytes / datatype.size().unwrap_or(1);
                 let (input, output) = collective.elements(1, ranks);
                 let count = elements / input.max(output);
+                if count == 0 {
+                    return Err(RankError::Arguments(format!(
+                        "{bytes} bytes hold no {type_name} for each of {ranks} ranks in {name}"
+                    )));
+                }
                 let (collective, datatype) = ((collective, name.as_str()), (*datatype, type_name.as_str()));
                 jobs.push(Job { collective, datatype, count });
             }
@@ -185,5 +190,28 @@ fn bus_factor(collective: Collective, ranks: usize) -> f64 {
         Collective::AllReduce => 2.0 * (ranks - 1.0) / ranks,
         Collective::Reduce | Collective::Broadcast | Collective::Bcast => 1.0,
         _ => (ranks - 1.0) / ranks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(collective: &str, bytes: usize) -> Result<Vec<usize>, RankError> {
+        let arguments = Arguments {
+            collectives: vec![collective.into()],
+            sizes: vec![bytes],
+            datatypes: vec!["float64".into()],
+            iterations: 1,
+            warmup: 0,
+        };
+        jobs(&arguments, 3).map(|jobs| jobs.iter().map(|job| job.count).collect())
+    }
+
+    #[test]
+    fn a_size_that_leaves_a_rank_nothing_is_refused() {
+        assert!(matches!(counts("all_gather", 23), Err(RankError::Arguments(_))));
+        assert_eq!(counts("all_gather", 24).ok(), Some(vec![1]));
+        assert_eq!(counts("all_reduce", 9).ok(), Some(vec![1]));
     }
 }

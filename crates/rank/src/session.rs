@@ -1,6 +1,7 @@
 //! One rank at work: its device, its NCCL, its communicator over all ranks, a stream,
 //! and two scratch buffers on which a collective is run and its result compared.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use airamp_vendor::gpu::{Buffer, Gpu, Kind, Stream};
@@ -79,6 +80,9 @@ impl Session {
         let version = nccl.version()?;
         let comm = communicator_over(&mut world, &nccl, Making::Plain)?;
         let room = scratch + 4 * GUARD;
+        if let Ok(memory) = gpu.memory_info() {
+            check_room(2 * room, memory.free, gpu.library())?;
+        }
         let (send, recv) = (gpu.alloc(room)?, gpu.alloc(room)?);
         let stream = gpu.stream(true)?;
         Ok(Self { world, gpu, nccl, version, comm, stream, send, recv })
@@ -198,6 +202,20 @@ impl Session {
     }
 }
 
+/// Says what is missing before an allocation fails with a bare number.
+fn check_room(needed: usize, free: usize, library: &str) -> Result<(), RankError> {
+    if needed <= free {
+        return Ok(());
+    }
+    let file = Path::new(library).canonicalize().unwrap_or_else(|_| library.into());
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let advice = match name.starts_with("libairamp_emulated_") {
+        true => "; AIRAMP_EMU_MEMORY_BYTES gives an emulated GPU more",
+        false => "",
+    };
+    Err(RankError::NoRoom { needed, free, advice })
+}
+
 fn first_difference(actual: &[u8], expected: &[u8]) -> String {
     match actual.iter().zip(expected).position(|(actual, expected)| actual != expected) {
         Some(at) => format!("byte {at} is {:#04x}, not {:#04x}", actual[at], expected[at]),
@@ -244,4 +262,17 @@ fn communicator_over(world: &mut World, nccl: &Rc<Nccl>, making: Making) -> Resu
     }
     world.broadcast(&mut id.internal)?;
     Communicator::init(nccl, making, id, world.rank, world.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_names_the_setting_that_an_emulated_gpu_has_for_it() {
+        let told = |library| check_room(9, 8, library).expect_err("too little").to_string();
+        assert!(told("/a/libairamp_emulated_cuda.so").contains("AIRAMP_EMU_MEMORY_BYTES"));
+        assert_eq!(told("/a/libcuda.so.1"), "9 bytes of device memory are needed and 8 are free");
+        assert!(check_room(8, 8, "/a/libcuda.so.1").is_ok());
+    }
 }

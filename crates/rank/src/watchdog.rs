@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The exit status of a rank that was ended for being stuck.
-const STUCK: i32 = 3;
+use crate::error::FAILED;
 
 pub(crate) struct Watchdog {
     step: Arc<Mutex<(Instant, String)>>,
@@ -23,7 +22,7 @@ impl Watchdog {
                 let (since, name) = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 if since.elapsed() > limit {
                     eprintln!("airamp-rank: stuck in {name} for {} s", limit.as_secs());
-                    std::process::exit(STUCK);
+                    std::process::exit(FAILED.into());
                 }
             }
         });

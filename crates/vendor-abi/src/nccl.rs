@@ -1,6 +1,6 @@
 //! Types of `nccl.h` 2.32 and of `rccl.h`, which share one ABI.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// `ncclComm_t`: an address that the vendor recycles.
 pub type Comm = *mut c_void;
@@ -184,4 +184,12 @@ pub enum Returns {
     Result,
     /// `const char*`.
     Text,
+}
+
+/// A name of the surface tables, written with its final NUL, as a C string.
+pub const fn c_name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name ends with its only NUL"),
+    }
 }

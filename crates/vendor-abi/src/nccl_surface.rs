@@ -25,7 +25,7 @@ macro_rules! for_each_typed_function {
             ncclCommResume / pncclCommResume (comm: Comm) => end(Resume, comm);
             ncclGroupStart / pncclGroupStart () => group(Start);
             ncclGroupEnd / pncclGroupEnd () => group(End);
-            ncclGroupSimulateEnd / pncclGroupSimulateEnd (info: *mut SimInfo) => group(SimulateEnd);
+            ncclGroupSimulateEnd / pncclGroupSimulateEnd (info: *mut SimInfo) => simulate(info);
             ncclAllReduce / pncclAllReduce (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream) => collective(AllReduce, comm, count);
             ncclAllReduceConfig / pncclAllReduceConfig (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, config: *const CollConfig) => collective(AllReduce, comm, count);
             ncclAllReduceWithBias / pncclAllReduceWithBias (send: *const c_void, recv: *mut c_void, count: usize, datatype: DataType, op: RedOp, comm: Comm, stream: Stream, bias: *const c_void) => collective(AllReduceWithBias, comm, count);

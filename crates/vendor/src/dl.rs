@@ -14,7 +14,8 @@ static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
 
 /// The next `dlsym` after the object this code is linked into.
 ///
-/// Called from constructors and from inside `dlsym` itself: it takes no lock and allocates nothing.
+/// Called from constructors and from inside `dlsym` itself: beyond the linker's own lock, which a
+/// thread may take again, it needs nothing.
 pub fn real_dlsym() -> Option<DlsymFn> {
     let mut address = REAL_DLSYM.load(Ordering::Acquire);
     if address == 0 {
@@ -87,10 +88,14 @@ pub fn own_base() -> Option<usize> {
     base_of(own_base as fn() -> Option<usize> as *const c_void)
 }
 
+/// The path of the object that this code is linked into, as the linker knows it.
+pub fn own_path() -> Option<String> {
+    owner_of(own_base as fn() -> Option<usize> as *const c_void).map(|owner| owner.path)
+}
+
 /// The handle of the object that this code is linked into, if it is a library.
 pub fn own_handle() -> Option<Handle> {
-    let owner = owner_of(own_base as fn() -> Option<usize> as *const c_void)?;
-    let handle = open(&owner.path, libc::RTLD_LAZY | libc::RTLD_NOLOAD).ok()?;
+    let handle = open(&own_path()?, libc::RTLD_LAZY | libc::RTLD_NOLOAD).ok()?;
     // The reference that the look-up took: an object that runs this code stays without it.
     close(handle);
     Some(handle)

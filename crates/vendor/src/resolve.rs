@@ -8,6 +8,9 @@ use std::path::Path;
 /// The functions that make an object a collective library in our eyes.
 const HALLMARKS: [&CStr; 2] = [c"ncclGetUniqueId", c"ncclCommInitRank"];
 
+/// What only this product exports: another copy of it is no vendor.
+const OWN_MARK: &CStr = c"airampCallIndex";
+
 /// Names that the last step tries.
 const DEFAULT_NAMES: [&str; 2] = ["libnccl.so.2", "librccl.so.1"];
 
@@ -44,26 +47,48 @@ pub struct Found {
 }
 
 impl Found {
-    /// The address of one of its functions; null where it has none, or where the
-    /// look-up would lead back to us.
+    /// The address of one of its functions; null where it has none.
     pub fn function(&self, name: &CStr) -> *const c_void {
-        let address = dl::look_up(self.handle, name);
-        let ours = dl::own_base().is_some() && dl::base_of(address) == dl::own_base();
-        if ours { std::ptr::null() } else { address }
+        beyond_us(self.handle, name)
     }
 
-    /// The library behind a handle of the application's, if it is a collective library.
+    /// The library behind a handle, if it is a collective library and none of our copies.
     pub fn behind(handle: Handle, step: Step) -> Option<Self> {
-        let mut found = Self { step, path: String::new(), base: 0, handle };
-        let [first, second] = HALLMARKS.map(|name| found.function(name));
+        let [first, second] = HALLMARKS.map(|name| beyond_us(handle, name));
         if first.is_null() || second.is_null() {
             return None;
         }
         let owner = dl::owner_of(first)?;
-        found.path = owner.path;
-        found.base = owner.base;
-        Some(found)
+        Some(Self { step, path: owner.path, base: owner.base, handle })
     }
+
+    /// Takes a reference of our own, so that the library stays whatever the application closes.
+    /// False: it cannot be had, as for a library in a namespace of its own.
+    pub fn keep_loaded(&self) -> bool {
+        let Ok(handle) = dl::open(&self.path, libc::RTLD_LAZY | libc::RTLD_NOLOAD) else {
+            return false;
+        };
+        let same = dl::base_of(dl::look_up(handle, HALLMARKS[0])) == Some(self.base);
+        if !same {
+            dl::close(handle);
+        }
+        same
+    }
+}
+
+/// What `handle` leads to, unless that is ourselves or a copy of us.
+fn beyond_us(handle: Handle, name: &CStr) -> *const c_void {
+    let address = dl::look_up(handle, name);
+    let owner = dl::base_of(address);
+    let is_ours = owner.is_some() && owner == dl::own_base();
+    let is_copy = owner.is_some() && owner == dl::base_of(dl::look_up(handle, OWN_MARK));
+    if is_ours || is_copy { std::ptr::null() } else { address }
+}
+
+/// A function of whoever stands between us and the vendor in the search order, such as a
+/// profiler that wraps a few functions.
+pub fn next_function(name: &CStr) -> *const c_void {
+    beyond_us(Handle::NEXT, name)
 }
 
 /// How far a search may go.
@@ -75,9 +100,12 @@ pub enum Reach {
     Any,
 }
 
-/// Searches for the vendor. The error says what was tried.
-pub fn resolve(reach: Reach, configured: Option<&str>) -> Result<Found, String> {
-    if let Some(found) = Found::behind(Handle::NEXT, Step::Next).or_else(mapped) {
+/// Searches for the vendor. A mapped library that begins at one of `spoken_for` is what the
+/// application opened for itself, and is taken only if there is no other. The error says what
+/// was tried.
+pub fn resolve(reach: Reach, configured: Option<&str>, spoken_for: &[usize]) -> Result<Found, String> {
+    let next = Found::behind(Handle::NEXT, Step::Next);
+    if let Some(found) = next.or_else(|| mapped(spoken_for)) {
         return Ok(found);
     }
     if reach == Reach::Mapped {
@@ -96,17 +124,21 @@ pub fn resolve(reach: Reach, configured: Option<&str>) -> Result<Found, String> 
 
 /// Step 2. Libraries named as NCCL or RCCL come first; then whatever else holds one, such as
 /// a framework with NCCL linked into it.
-fn mapped() -> Option<Found> {
+fn mapped(spoken_for: &[usize]) -> Option<Found> {
     let mut paths = dl::mapped_paths();
     paths.sort_by_key(|path| !is_named_as_collective_library(path));
-    paths.iter().find_map(|path| {
-        let handle = dl::open(path, libc::RTLD_LAZY | libc::RTLD_NOLOAD).ok()?;
-        let found = Found::behind(handle, Step::Mapped);
-        if found.is_none() {
-            dl::close(handle);
+    let mut second_choice = None;
+    for path in &paths {
+        let Ok(handle) = dl::open(path, libc::RTLD_LAZY | libc::RTLD_NOLOAD) else {
+            continue;
+        };
+        match Found::behind(handle, Step::Mapped) {
+            Some(found) if !spoken_for.contains(&found.base) => return Some(found),
+            Some(found) if second_choice.is_none() => second_choice = Some(found),
+            _ => dl::close(handle),
         }
-        found
-    })
+    }
+    second_choice
 }
 
 fn is_named_as_collective_library(path: &str) -> bool {

@@ -18,7 +18,8 @@ use self::size::Size;
 use crate::artifacts::{self, Artifact};
 use crate::cli::CommandError;
 use crate::emulator::{self, Vendor};
-use crate::launch::{Job, Output};
+use crate::launch::{Job, Meeting, Output};
+use crate::streams;
 
 /// Whichever comes second in a pair of runs comes first in the next pair.
 const ROUNDS: [Side; 8] =
@@ -26,25 +27,34 @@ const ROUNDS: [Side; 8] =
 
 const COLLECTIVES: [&str; 8] =
     ["all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "gather", "scatter"];
-const DATATYPES: [&str; 12] = [
-    "int8",
-    "uint8",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    "float8e4m3",
-    "float8e5m2",
+/// Of these each rank needs an element; the others take no part per rank.
+const IN_PARTS: [&str; 5] = ["reduce_scatter", "all_gather", "all_to_all", "gather", "scatter"];
+/// With the bytes of an element.
+const DATATYPES: [(&str, usize); 12] = [
+    ("int8", 1),
+    ("uint8", 1),
+    ("int32", 4),
+    ("uint32", 4),
+    ("int64", 8),
+    ("uint64", 8),
+    ("float16", 2),
+    ("float32", 4),
+    ("float64", 8),
+    ("bfloat16", 2),
+    ("float8e4m3", 1),
+    ("float8e5m2", 1),
 ];
 
+/// A rank failed with the code that means different results, or with none: the table is not there.
+const INCOMPLETE: u8 = 3;
+
 const AFTER_HELP: &str = "\
-The time of a measurement is the slowest rank's median, and of the rounds the best one counts. Bus bandwidth is
-what a link carries: the algorithm's bandwidth times 2(N-1)/N for all_reduce and (N-1)/N for the collectives
-that move each part once. Exit code 1: the results differ, or are wrong.
+The time of a measurement is the slowest rank's median, and of the rounds the best one counts. Bus bandwidth \
+is what a link carries: the algorithm's bandwidth times 2(N-1)/N for all_reduce and (N-1)/N for the \
+collectives that move each part once.
+
+Exit code: 0 the results are right and the same, 1 they are not, 2 wrong arguments, 3 a rank failed (or its own \
+code, 128 + signal if it was killed), 125 airamp failed.
 
 Examples:
   airamp bench                                            two emulated ranks, under a minute
@@ -64,7 +74,7 @@ pub(crate) struct Args {
     sizes: Vec<Size>,
 
     /// The types of the elements
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "float32,bfloat16", value_parser = DATATYPES)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "float32,bfloat16", value_parser = DATATYPES.map(|(name, _)| name))]
     datatypes: Vec<String>,
 
     /// What is measured
@@ -106,6 +116,7 @@ fn gbps(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
+    args.check_sizes()?;
     let bench = Bench::find(args)?;
     let progress = Progress::start(ROUNDS.len());
     let measurements = Rc::new(RefCell::new(Measurements::default()));
@@ -115,18 +126,42 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
         // Rank processes end with 1 for a wrong result too, which the table then shows.
         if !measurements.borrow_mut().end_round() {
             progress.finish();
-            eprintln!("airamp bench: the run {side} ended with exit code {code} before it was complete");
-            return Ok(code.max(1));
+            let told = format!("the run {side} ended with exit code {code} before it was complete");
+            streams::complain(&format!("airamp bench: {told}"));
+            return Ok(if code > 1 { code } else { INCOMPLETE });
         }
     }
     progress.finish();
     let report = report::Report::of(&measurements.borrow(), args.ranks);
     if args.json {
-        println!("{}", report.json());
+        streams::print(&format!("{}\n", report.json()))?;
     } else {
-        print!("{}", report.table());
+        streams::print(&report.table())?;
     }
     Ok(u8::from(!report.all_equal()))
+}
+
+impl Args {
+    /// Refuses a size of which some rank would get nothing.
+    fn check_sizes(&self) -> Result<(), CommandError> {
+        for collective in &self.collectives {
+            let parts = if IN_PARTS.contains(&collective.as_str()) { self.ranks as usize } else { 1 };
+            let wanted =
+                DATATYPES.iter().filter(|(name, _)| self.datatypes.iter().any(|known| known == name));
+            for (datatype, bytes) in wanted {
+                let least = parts * bytes;
+                if let Some(size) = self.sizes.iter().find(|size| size.bytes() < least) {
+                    return Err(CommandError::Arguments(format!(
+                        "--sizes: {} is too small: {collective} of {datatype} over {} ranks takes at least \
+                         {least} bytes",
+                        size::shown(size.bytes()),
+                        self.ranks
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What every round of a benchmark has in common.
@@ -156,6 +191,7 @@ impl<'a> Bench<'a> {
     ) -> Result<u8, CommandError> {
         let mut job = Job::new(self.rank_program.clone(), self.rank_arguments());
         job.ranks = Some(self.args.ranks);
+        job.meeting = Meeting::Here;
         job.preload = (side == Side::With).then(|| self.library.clone());
         job.library_dirs.clone_from(&self.library_dirs);
         if !self.args.gpu {

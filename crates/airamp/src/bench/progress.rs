@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::measurements::Side;
+use crate::streams::complain;
 
 /// Parts of a round that the bar can tell apart.
 const STEPS: u64 = 1000;
@@ -36,7 +37,7 @@ impl Progress {
                 bar.set_message(side.to_string());
                 bar.set_position(round as u64 * STEPS);
             }
-            None => eprintln!("airamp bench: round {} of {}, {side}", round + 1, self.rounds),
+            None => complain(&format!("airamp bench: round {} of {}, {side}", round + 1, self.rounds)),
         }
     }
 
@@ -53,7 +54,7 @@ impl Progress {
     pub(super) fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => complain(text),
         }
     }
 

@@ -18,6 +18,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 const OLDEST_SM: u32 = 80;
 const AMD: [&str; 3] = ["gfx90a", "gfx942", "gfx950"];
 
+/// How the drivers of both vendors say that there is a driver and no GPU.
+const NO_DEVICE: &str = "error 100 ";
+const NO_GPU_ADVICE: &str = "check CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES and the device's permissions, \
+                             or work without one: `airamp run --emulate`";
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Probe {
@@ -56,7 +61,7 @@ pub(super) fn checks(nccl_path: Option<&Path>) -> Vec<Check> {
         Ok(probe) => {
             let mut checks = vec![driver(&probe.gpu)];
             checks.extend(devices(&probe.gpu));
-            checks.push(nccl(&probe.nccl));
+            checks.push(nccl(&probe.nccl, nccl_path));
             checks
         }
         Err(check) => vec![check],
@@ -79,7 +84,7 @@ fn probe(nccl_path: Option<&Path>) -> Result<Probe, Check> {
 }
 
 fn driver(gpu: &Gpu) -> Check {
-    let library = gpu.library.as_deref().unwrap_or("no library named");
+    let library = gpu.library.as_ref().map(|path| format!(" ({path})")).unwrap_or_default();
     let kind = match gpu.kind.as_str() {
         "cuda" => "CUDA",
         "hip" => "HIP",
@@ -90,22 +95,23 @@ fn driver(gpu: &Gpu) -> Check {
         }
     };
     match &gpu.error {
+        Some(error) if error.contains(NO_DEVICE) => {
+            Check::warning("driver", format!("{kind}{library} shows no GPU: {error}"), NO_GPU_ADVICE)
+        }
         Some(error) => {
-            let found = format!("{kind} ({library}) does not work: {error}");
+            let found = format!("{kind}{library} does not work: {error}");
             Check::problem("driver", found, "check the driver and the device's permissions")
         }
-        None => Check::ok(
-            "driver",
-            format!("{kind} {} ({library})", driver_version(&gpu.kind, &gpu.driver_version)),
-        ),
+        None => {
+            Check::ok("driver", format!("{kind} {}{library}", driver_version(&gpu.kind, &gpu.driver_version)))
+        }
     }
 }
 
 fn devices(gpu: &Gpu) -> Vec<Check> {
     let is_there = matches!(gpu.kind.as_str(), "cuda" | "hip") && gpu.error.is_none();
     if is_there && gpu.devices.is_empty() {
-        let advice = "check CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES and the device's permissions";
-        return vec![Check::warning("gpu", "the driver shows no GPU", advice)];
+        return vec![Check::warning("gpu", "the driver shows no GPU", NO_GPU_ADVICE)];
     }
     gpu.devices.iter().enumerate().map(|(index, device)| one_device(index, device)).collect()
 }
@@ -128,7 +134,7 @@ fn has_kernels(arch: &str) -> bool {
     }
 }
 
-fn nccl(nccl: &Nccl) -> Check {
+fn nccl(nccl: &Nccl, named: Option<&Path>) -> Check {
     match (&nccl.path, &nccl.error) {
         (Some(path), None) => Check::ok("nccl", format!("{} ({path})", nccl_version(&nccl.version))),
         (Some(path), Some(error)) => Check::problem(
@@ -138,6 +144,12 @@ fn nccl(nccl: &Nccl) -> Check {
         ),
         (None, error) => {
             let why = error.as_deref().unwrap_or("no NCCL or RCCL found");
+            if let Some(path) = named {
+                let found = format!("{}, which AIRAMP_NCCL_PATH names, is not usable: {why}", path.display());
+                let advice = "set AIRAMP_NCCL_PATH (nccl_path in the settings file) to an NCCL or RCCL \
+                              library, or unset it";
+                return Check::problem("nccl", found, advice);
+            }
             let advice = "a program that brings its own (PyTorch does) needs nothing; otherwise install it, \
                           add its folder to LD_LIBRARY_PATH, or set AIRAMP_NCCL_PATH";
             Check::warning("nccl", why, advice)
@@ -145,9 +157,10 @@ fn nccl(nccl: &Nccl) -> Check {
     }
 }
 
-/// CUDA 12.4 is 12040, HIP 6.4.43484 is 60443484.
+/// CUDA 12.4 is 12040, HIP 6.4.43484 is 60443484. Shorter numbers of HIP have had several meanings.
 fn driver_version(kind: &str, version: &Value) -> String {
     let parts = |number: u64| match kind {
+        "hip" if number < 10_000_000 => format!("of version number {number}"),
         "hip" => format!("{}.{}.{}", number / 10_000_000, number / 100_000 % 100, number % 100_000),
         _ => format!("{}.{}", number / 1000, number % 1000 / 10),
     };
@@ -199,6 +212,7 @@ mod tests {
     fn versions_are_shown_as_people_write_them() {
         assert_eq!(driver_version("cuda", &json!(12040)), "12.4");
         assert_eq!(driver_version("hip", &json!(60_443_484)), "6.4.43484");
+        assert_eq!(driver_version("hip", &json!(12090)), "of version number 12090");
         assert_eq!(nccl_version(&json!(22809)), "2.28.9");
         assert_eq!(nccl_version(&json!(2708)), "2.7.8");
         assert_eq!(nccl_version(&json!("2.28")), "2.28");
@@ -210,6 +224,14 @@ mod tests {
         assert_eq!(driver(&gpu(json!({"kind": "none", "error": "nothing there"}))).status, Status::Warning);
         assert_eq!(driver(&gpu(json!({"kind": "cuda", "error": "mismatch"}))).status, Status::Problem);
         assert_eq!(driver(&gpu(json!({"kind": "cuda", "driver_version": 12040}))).status, Status::Ok);
+    }
+
+    #[test]
+    fn a_driver_without_a_gpu_is_not_to_be_installed_again() {
+        let error = "cuInit failed: error 100 (no CUDA-capable device is detected)";
+        let check = driver(&gpu(json!({"kind": "cuda", "library": "libcuda.so.1", "error": error})));
+        assert_eq!(check.status, Status::Warning);
+        assert_eq!(check.advice.as_deref(), Some(NO_GPU_ADVICE));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod report;
 mod settings;
 
 use crate::cli::CommandError;
+use crate::streams;
 pub(crate) use preload::{PRINT_MAPS, print_maps};
 
 const AFTER_HELP: &str = "\
@@ -34,9 +35,9 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     checks.extend(gpu::checks(loaded.settings.nccl_path.as_deref()));
     checks.extend(settings::checks(&loaded));
     if args.json {
-        println!("{:#}", report::as_json(&checks));
+        streams::print(&format!("{:#}\n", report::as_json(&checks)))?;
     } else {
-        print!("{}", report::as_lines(&checks));
+        streams::print(&report::as_lines(&checks))?;
     }
     Ok(report::exit_code(&checks))
 }

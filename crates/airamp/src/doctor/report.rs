@@ -19,7 +19,7 @@ pub(super) struct Check {
     pub(super) status: Status,
     found: String,
     /// What to do; nothing where all is well.
-    advice: Option<String>,
+    pub(super) advice: Option<String>,
 }
 
 impl Check {

@@ -103,12 +103,17 @@ fn entries(
 fn blob_entry(target: &Target, bytes: &[u8]) -> Result<String, KernelsError> {
     let wrong = |reason| KernelsError::CodeObject { architecture: target.architecture.into(), reason };
     let kernels = code_object::kernels(bytes, target.kind).map_err(wrong)?;
-    let wrong = |reason: &str| Err(KernelsError::CodeObject { architecture: target.architecture.into(), reason: reason.into() });
+    let wrong = |reason: &str| {
+        Err(KernelsError::CodeObject { architecture: target.architecture.into(), reason: reason.into() })
+    };
     if kernels.is_empty() {
         return wrong("it has no kernel");
     }
     if let Some(spilling) = kernels.iter().find(|kernel| kernel.stack_bytes.unwrap_or(0) != 0) {
-        return wrong(&format!("{} spills registers: {:?} bytes of stack", spilling.symbol, spilling.stack_bytes));
+        return wrong(&format!(
+            "{} spills registers: {:?} bytes of stack",
+            spilling.symbol, spilling.stack_bytes
+        ));
     }
     Ok(blob_table(target, bytes, &kernels))
 }
@@ -151,7 +156,8 @@ fn manifest(entries: &[String]) -> String {
         text.push('\n');
     }
     for source in current_sources() {
-        let _ = writeln!(text, "[[source]]\nfile = \"{}\"\nsha256 = \"{}\"\n", source.file, hex(&source.sha256));
+        let _ =
+            writeln!(text, "[[source]]\nfile = \"{}\"\nsha256 = \"{}\"\n", source.file, hex(&source.sha256));
     }
     text.truncate(text.trim_end().len());
     text + "\n"

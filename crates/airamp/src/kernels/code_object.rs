@@ -2,9 +2,9 @@
 //! bytes of stack, which are zero unless registers were spilled.
 
 use airamp_kernels::Kind;
+use object::Endianness;
 use object::elf::{FileHeader64, SHT_DYNSYM, SHT_SYMTAB};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
-use object::Endianness;
 
 /// A kernel in a code object. PTX has not been compiled to the end and knows only names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -64,7 +64,10 @@ fn listed(entry: &BlobEntry, bytes: Option<&[u8]>) -> Listed {
 }
 
 fn print_table(code_objects: &[Listed]) {
-    println!("{:<12} {:>9} {:>8} {:>10} {:>6}  sha256", "architecture", "bytes", "kernels", "registers", "stack");
+    println!(
+        "{:<12} {:>9} {:>8} {:>10} {:>6}  sha256",
+        "architecture", "bytes", "kernels", "registers", "stack"
+    );
     for object in code_objects {
         let most = |of: fn(&ListedKernel) -> Option<u32>| {
             let most = object.kernels.iter().filter_map(of).max();

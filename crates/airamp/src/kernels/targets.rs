@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn every_embedded_code_object_is_a_target_and_the_other_way_round() {
-        let embedded: Vec<_> = airamp_kernels::blobs().iter().map(|blob| (blob.architecture, blob.kind)).collect();
+        let embedded: Vec<_> =
+            airamp_kernels::blobs().iter().map(|blob| (blob.architecture, blob.kind)).collect();
         let targets: Vec<_> = TARGETS.iter().map(|target| (target.architecture, target.kind)).collect();
         assert_eq!(embedded, targets);
     }

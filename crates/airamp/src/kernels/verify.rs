@@ -7,8 +7,8 @@ use airamp_kernels::manifest::Manifest;
 use airamp_kernels::sources;
 use sha2::{Digest, Sha256};
 
-use super::build::MANIFEST;
 use super::KernelsError;
+use super::build::MANIFEST;
 
 /// 0 if all agree, 1 if not.
 pub(super) fn execute(dir: Option<&Path>) -> Result<u8, KernelsError> {
@@ -88,7 +88,8 @@ impl Set {
 }
 
 fn embedded(file: &str) -> Option<Vec<u8>> {
-    let named = |blob: &&airamp_kernels::Blob| format!("{}.{}", blob.architecture, blob.kind.extension()) == file;
+    let named =
+        |blob: &&airamp_kernels::Blob| format!("{}.{}", blob.architecture, blob.kind.extension()) == file;
     airamp_kernels::blobs().iter().find(named).map(|blob| blob.bytes.to_vec())
 }
 
@@ -113,7 +114,12 @@ mod tests {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
         let differences = Set::open(Some(folder.path())).unwrap().differences().join("\n");
-        for expected in ["sm_80.cubin: listed, but not there", "gfx942.hsaco: not the bytes", "tile.h: a source", "gone.h: built"] {
+        for expected in [
+            "sm_80.cubin: listed, but not there",
+            "gfx942.hsaco: not the bytes",
+            "tile.h: a source",
+            "gone.h: built",
+        ] {
             assert!(differences.contains(expected), "{expected} is not in\n{differences}");
         }
         assert_eq!(differences.lines().count(), 4, "{differences}");

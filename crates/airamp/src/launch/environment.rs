@@ -6,17 +6,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Job, LaunchError};
+use super::{Job, LaunchError, Meeting};
+use crate::artifacts::Artifact;
+
+const PRELOAD: &str = "LD_PRELOAD";
+/// Where the loader splits it.
+const PRELOAD_SEPARATORS: &[u8] = b": ";
 
 /// Sets what every program of the job gets, and for a rank its place among the others.
 pub(super) fn set(command: &mut Command, job: &Job, place: Option<&Place<'_>>) -> Result<(), LaunchError> {
-    if let Some(library) = &job.preload {
-        // The loader splits LD_PRELOAD at colons and at spaces.
-        let value = in_front("LD_PRELOAD", b": ", std::slice::from_ref(library))?;
-        command.env("LD_PRELOAD", value);
-    }
+    let held = std::env::var_os(PRELOAD).unwrap_or_default();
+    match preload(job.preload.as_deref(), &held)? {
+        Some(value) if value.is_empty() => command.env_remove(PRELOAD),
+        Some(value) => command.env(PRELOAD, value),
+        None => command,
+    };
     if !job.library_dirs.is_empty() {
-        let value = in_front("LD_LIBRARY_PATH", b":;", &job.library_dirs)?;
+        let held = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let is_repeated = |item: &Path| job.library_dirs.iter().any(|folder| folder == item);
+        let value = joined("LD_LIBRARY_PATH", b":;", &job.library_dirs, &held, is_repeated)?;
         command.env("LD_LIBRARY_PATH", value);
     }
     if let Some(Place { rendezvous, rank }) = place {
@@ -26,29 +34,51 @@ pub(super) fn set(command: &mut Command, job: &Job, place: Option<&Place<'_>>) -
     Ok(())
 }
 
-/// `paths` and then what the variable already holds, without repeating them.
-fn in_front(variable: &'static str, separators: &[u8], paths: &[PathBuf]) -> Result<OsString, LaunchError> {
-    let held = std::env::var_os(variable).unwrap_or_default();
-    joined(variable, separators, paths, &held)
+/// The new value of LD_PRELOAD; nothing where what it holds can stay as it is.
+fn preload(library: Option<&Path>, held: &OsStr) -> Result<Option<OsString>, LaunchError> {
+    let holds_ours = items(held, PRELOAD_SEPARATORS).any(is_ours);
+    if library.is_none() && !holds_ours {
+        return Ok(None);
+    }
+    let ours: Vec<PathBuf> = library.map(Path::to_path_buf).into_iter().collect();
+    joined(PRELOAD, PRELOAD_SEPARATORS, &ours, held, is_ours).map(Some)
 }
 
+/// Whether it is our library: of this build or another, by its own name or through a link.
+fn is_ours(library: &Path) -> bool {
+    let has_our_name = |path: &Path| path.file_name() == Some(OsStr::new(Artifact::Library.file_name()));
+    has_our_name(library) || library.canonicalize().is_ok_and(|file| has_our_name(&file))
+}
+
+fn items<'a>(held: &'a OsStr, separators: &'a [u8]) -> impl Iterator<Item = &'a Path> {
+    let items = held.as_bytes().split(|byte| separators.contains(byte));
+    items.filter(|item| !item.is_empty()).map(|item| Path::new(OsStr::from_bytes(item)))
+}
+
+/// `paths` and then what the variable already holds, but for what is `dropped`.
 fn joined(
     variable: &'static str,
     separators: &[u8],
     paths: &[PathBuf],
     held: &OsStr,
+    dropped: impl Fn(&Path) -> bool,
 ) -> Result<OsString, LaunchError> {
     let separates = |byte: &u8| separators.contains(byte);
     if let Some(path) = paths.iter().find(|path| path.as_os_str().as_bytes().iter().any(separates)) {
         return Err(LaunchError::PathWithSeparator { variable, path: path.clone() });
     }
-    let kept = held
-        .as_bytes()
-        .split(separates)
-        .map(OsStr::from_bytes)
-        .filter(|item| !item.is_empty() && !paths.iter().any(|path| path == Path::new(item)));
-    let items: Vec<&OsStr> = paths.iter().map(|path| path.as_os_str()).chain(kept).collect();
-    Ok(items.join(OsStr::new(":")))
+    let kept = items(held, separators).filter(|item| !dropped(item));
+    let all: Vec<&OsStr> = paths.iter().map(PathBuf::as_path).chain(kept).map(Path::as_os_str).collect();
+    Ok(all.join(OsStr::new(":")))
+}
+
+/// Whether there is a file where the program would be looked for.
+pub(super) fn is_in_path(program: &OsStr) -> bool {
+    if program.as_bytes().contains(&b'/') {
+        return Path::new(program).is_file();
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    !program.is_empty() && std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
 /// One rank's place in its job.
@@ -65,9 +95,11 @@ pub(super) struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Keeps MASTER_ADDR and MASTER_PORT if they are set.
-    pub(super) fn new(count: u32) -> Result<Self, LaunchError> {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    pub(super) fn new(count: u32, meeting: Meeting) -> Result<Self, LaunchError> {
+        let set = |name| match meeting {
+            Meeting::Inherited => std::env::var_os(name).filter(|value| !value.is_empty()),
+            Meeting::Here => None,
+        };
         let port = match set("MASTER_PORT") {
             Some(port) => port,
             None => free_port().map_err(LaunchError::NoPort)?.to_string().into(),
@@ -95,25 +127,27 @@ fn free_port() -> std::io::Result<u16> {
 mod tests {
     use super::*;
 
-    fn preload(ours: &str, held: &str) -> String {
-        let paths = [PathBuf::from(ours)];
-        joined("LD_PRELOAD", b": ", &paths, OsStr::new(held)).expect("joined").into_string().expect("UTF-8")
+    fn preloaded(ours: &str, held: &str) -> String {
+        let value = preload(Some(Path::new(ours)), OsStr::new(held)).expect("joined");
+        value.expect("a value").into_string().expect("UTF-8")
     }
 
     #[test]
     fn ours_comes_first_and_the_users_stay() {
-        assert_eq!(preload("/a/ours.so", ""), "/a/ours.so");
-        assert_eq!(preload("/a/ours.so", "/b/x.so /b/y.so:z.so"), "/a/ours.so:/b/x.so:/b/y.so:z.so");
+        assert_eq!(preloaded("/a/ours.so", ""), "/a/ours.so");
+        assert_eq!(preloaded("/a/ours.so", "/b/x.so /b/y.so:z.so"), "/a/ours.so:/b/x.so:/b/y.so:z.so");
     }
 
     #[test]
     fn ours_is_not_preloaded_twice() {
-        assert_eq!(preload("/a/ours.so", "/b/x.so:/a/ours.so"), "/a/ours.so:/b/x.so");
+        let ours = "/a/libairamp_accel.so";
+        let held = "/b/x.so:/a/libairamp_accel.so /c/libairamp_accel.so";
+        assert_eq!(preloaded(ours, held), "/a/libairamp_accel.so:/b/x.so");
     }
 
     #[test]
     fn a_path_that_the_loader_would_split_is_refused() {
-        let refused = joined("LD_PRELOAD", b": ", &[PathBuf::from("/a b/ours.so")], OsStr::new(""));
+        let refused = preload(Some(Path::new("/a b/ours.so")), OsStr::new(""));
         assert!(matches!(refused, Err(LaunchError::PathWithSeparator { .. })), "{refused:?}");
     }
 }

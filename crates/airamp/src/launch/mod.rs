@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use self::environment::Place;
 pub(crate) use self::output::Output;
-use self::output::Pump;
+use self::output::{Closed, Pump};
 use self::ranks::Ranks;
 use self::signals::Signals;
 use self::supervisor::Supervisor;
@@ -25,16 +25,21 @@ use self::supervisor::Supervisor;
 /// How long ranks have to end after SIGTERM, unless the job says otherwise.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
+/// Says that airamp itself failed, as with `env` and container tools: programs hardly ever return it.
+pub(crate) const FAILED: u8 = 125;
+
 /// A program to start and how.
 pub(crate) struct Job {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
     /// How many copies; `None` means that the program takes the place of this process.
     pub(crate) ranks: Option<u32>,
-    /// The library for LD_PRELOAD, before whatever the user preloads.
+    /// The library for LD_PRELOAD, before whatever the user preloads. Without it the program gets none of
+    /// ours, even if LD_PRELOAD names it already.
     pub(crate) preload: Option<PathBuf>,
     /// Folders for LD_LIBRARY_PATH, before the user's.
     pub(crate) library_dirs: Vec<PathBuf>,
+    pub(crate) meeting: Meeting,
     /// Further variables; they win over all others.
     pub(crate) env: Vec<(String, String)>,
     pub(crate) output: Output,
@@ -42,11 +47,22 @@ pub(crate) struct Job {
     pub(crate) grace: Duration,
 }
 
+/// Where the ranks find each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    /// At MASTER_ADDR and MASTER_PORT if they are set: the job may be one node's part of a larger one.
+    Inherited,
+    /// On this machine, whatever is set.
+    Here,
+}
+
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaunchError {
     #[error("{program}: no such program; give its path, or a name that is in PATH")]
     NoSuchProgram { program: String },
+    #[error("{program}: cannot be executed: its interpreter (see its first line) does not exist")]
+    NoInterpreter { program: String },
     #[error("{program}: cannot be executed: {error}")]
     NotExecutable { program: String, error: io::Error },
     #[error(
@@ -65,14 +81,17 @@ impl LaunchError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoSuchProgram { .. } => 127,
-            Self::NotExecutable { .. } => 126,
-            _ => 125,
+            Self::NotExecutable { .. } | Self::NoInterpreter { .. } => 126,
+            _ => FAILED,
         }
     }
 
     fn of_start(program: &OsString, error: io::Error) -> Self {
+        let is_there = environment::is_in_path(program);
         let program = program.to_string_lossy().into_owned();
         match error.kind() {
+            // The kernel says the same of a script whose interpreter is missing.
+            io::ErrorKind::NotFound if is_there => Self::NoInterpreter { program },
             io::ErrorKind::NotFound => Self::NoSuchProgram { program },
             _ => Self::NotExecutable { program, error },
         }
@@ -88,6 +107,7 @@ impl Job {
             ranks: None,
             preload: None,
             library_dirs: Vec::new(),
+            meeting: Meeting::Inherited,
             env: Vec::new(),
             output: Output::Prefixed,
             grace: GRACE,
@@ -113,7 +133,7 @@ impl Job {
     fn run_ranks(self, count: u32) -> Result<u8, LaunchError> {
         let signals = Signals::catch()?;
         let mut ranks = Ranks::start(&self, count)?;
-        let mut pump = Pump::new(ranks.take_pipes(), self.output);
+        let mut pump = Pump::new(ranks.take_pipes(), self.output)?;
         let ended = pump.ended()?;
         // The pump stays on this thread because its callback may not leave it, and because the kernel
         // kills the ranks when the thread that started them ends.
@@ -124,8 +144,9 @@ impl Job {
                 drop(ended);
                 verdict
             });
-            pump.run(|| signals.output_is_closed());
-            verdict.join().map_err(|_| io::Error::other("the supervising thread panicked").into())
+            let closed = pump.run(|| signals.output_is_closed());
+            let verdict = verdict.join().map_err(|_| io::Error::other("the supervising thread panicked"))?;
+            Ok(if closed == Some(Closed::CannotWrite) { FAILED } else { verdict })
         })
     }
 

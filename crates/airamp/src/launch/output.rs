@@ -2,9 +2,11 @@
 //! It reads on the caller's thread and keeps at most one unfinished line per stream in memory.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+
+use crate::streams;
 
 /// A longer line is handed on in pieces.
 const LONGEST_LINE: usize = 64 << 10;
@@ -45,19 +47,30 @@ impl Pipe {
     }
 }
 
+/// Why our output is not written any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    NobodyReads,
+    /// The reason was said.
+    CannotWrite,
+}
+
 /// Reads all pipes until the job is over.
 pub(super) struct Pump {
     pipes: Vec<Pipe>,
     output: Output,
+    stdout: File,
+    stderr: File,
     /// Ends when whoever holds the other side of it, from `ended`, lets go.
     over: Option<UnixStream>,
-    /// Nobody reads our output; the ranks' is still read, so that they do not block while they end.
-    closed: bool,
+    /// Once it is set, the ranks' output is still read, so that they do not block while they end.
+    closed: Option<Closed>,
 }
 
 impl Pump {
-    pub(super) fn new(pipes: Vec<Pipe>, output: Output) -> Self {
-        Self { pipes, output, over: None, closed: false }
+    pub(super) fn new(pipes: Vec<Pipe>, output: Output) -> io::Result<Self> {
+        let (stdout, stderr) = (streams::stdout()?, streams::stderr()?);
+        Ok(Self { pipes, output, stdout, stderr, over: None, closed: None })
     }
 
     /// To be dropped when all ranks have ended.
@@ -67,8 +80,8 @@ impl Pump {
         Ok(theirs)
     }
 
-    /// Calls `on_closed` if nobody reads our output any more.
-    pub(super) fn run(&mut self, on_closed: impl Fn()) {
+    /// Calls `on_closed` when our output is not written any more, and returns why.
+    pub(super) fn run(mut self, on_closed: impl Fn()) -> Option<Closed> {
         let mut rounds_left = LAST_ROUNDS;
         while rounds_left > 0 {
             let is_over = self.over.is_none();
@@ -80,12 +93,13 @@ impl Pump {
                 }
             }
             self.read_ready(&ready);
-            if self.closed {
+            if self.closed.is_some() {
                 on_closed();
             }
         }
         let left: Vec<Pipe> = self.pipes.drain(..).collect();
         left.into_iter().for_each(|pipe| self.finish(pipe));
+        self.closed
     }
 
     /// Which pipes have something; notes when the job is over.
@@ -159,11 +173,19 @@ impl Pump {
         let mut whole = format!("[{rank}] ").into_bytes();
         whole.extend_from_slice(line);
         whole.push(b'\n');
-        let written = match kind {
-            _ if self.closed => Ok(()),
-            Kind::Stdout => io::stdout().lock().write_all(&whole),
-            Kind::Stderr => io::stderr().lock().write_all(&whole),
+        let to = match kind {
+            _ if self.closed.is_some() => return,
+            Kind::Stdout => &self.stdout,
+            Kind::Stderr => &self.stderr,
         };
-        self.closed |= written.is_err();
+        self.closed = streams::write_all(to, &whole).err().map(|error| why_closed(&error));
     }
+}
+
+fn why_closed(error: &io::Error) -> Closed {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Closed::NobodyReads;
+    }
+    streams::complain(&format!("airamp: cannot write the ranks' output: {error}; ending the ranks"));
+    Closed::CannotWrite
 }

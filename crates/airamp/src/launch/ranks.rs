@@ -37,7 +37,7 @@ impl Ending {
 
 impl Ranks {
     pub(super) fn start(job: &Job, count: u32) -> Result<Self, LaunchError> {
-        let rendezvous = Rendezvous::new(count)?;
+        let rendezvous = Rendezvous::new(count, job.meeting)?;
         let mut ranks = Self(Vec::new());
         for rank in 0..count {
             let mut command = job.command(Some(&Place { rendezvous: &rendezvous, rank }))?;

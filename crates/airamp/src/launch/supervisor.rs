@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::ranks::{Ending, Ranks};
 use super::signals::Signals;
+use crate::streams::complain;
 
 /// SIGCHLD wakes us; this is for a process whose parent had it blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -52,7 +53,7 @@ impl<'a> Supervisor<'a> {
         }
         if let (Some((rank, pid, ending)), None) = (failed, self.verdict) {
             let others = if self.ranks.all_ended() { "" } else { "; ending the other ranks" };
-            eprintln!("airamp: rank {rank} (pid {pid}) {}{others}", described(ending));
+            complain(&format!("airamp: rank {rank} (pid {pid}) {}{others}", described(ending)));
             self.end_all(ending.code());
         }
     }
@@ -67,7 +68,8 @@ impl<'a> Supervisor<'a> {
 
     fn kill_if_time_is_up(&mut self) {
         if self.kill_at.is_some_and(|when| when <= Instant::now()) {
-            eprintln!("airamp: ranks still run {} s after SIGTERM; killing them", self.grace.as_secs_f32());
+            let grace = self.grace.as_secs_f32();
+            complain(&format!("airamp: ranks still run {grace} s after SIGTERM; killing them"));
             self.ranks.signal_groups(libc::SIGKILL);
             self.kill_at = None;
         }

@@ -59,6 +59,7 @@ pub(crate) fn run(command: &mut Command) -> Output {
     finish(start(command))
 }
 
+#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -117,6 +117,9 @@ export! {
     cuCtxEnablePeerAccess (context: usize, _flags: c_uint) {
         context::device_of(context).map(drop)
     }
+    cuMemAlloc_v2 (ptr: *mut u64, len: usize) {
+        put(ptr, memory::alloc(len)?)
+    }
     cuMemcpy (to: u64, from: u64, len: usize) {
         copy::synchronous(Copy { to, from, len, direction: MEMCPY_DEFAULT })
     }

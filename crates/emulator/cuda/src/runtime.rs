@@ -78,6 +78,9 @@ export! {
     cudaDeviceDisablePeerAccess (peer: c_int) {
         process::device(peer).map(drop)
     }
+    cudaMalloc (ptr: *mut u64, len: usize) {
+        put(ptr, memory::alloc_or_nothing(len)?)
+    }
     cudaMemcpy (to: u64, from: u64, len: usize, direction: c_int) {
         copy::synchronous(Copy { to, from, len, direction })
     }

@@ -5,7 +5,8 @@ mod gpu;
 #[path = "../../tests/gpu/library.rs"]
 mod library;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use airamp_vendor_abi::cuda::CudaError;
 use gpu::in_own_process;
@@ -131,4 +132,68 @@ fn a_hidden_function_is_absent_for_every_way_of_asking() {
         assert_eq!(code, CudaError::NOT_FOUND.0);
     });
     ended.expect_success();
+}
+
+#[test]
+fn a_name_that_the_library_does_not_have_is_reported_once() {
+    let variables = [
+        ("AIRAMP_EMU_HIDE_SYMBOLS", "cudaFree,nosuch"),
+        ("AIRAMP_EMU_FAIL_CALL", "AllReduce:1:3,ncclBroadcast:1:3"),
+        ("AIRAMP_EMU_SLOW_CALL", "ncclAlReduce:5"),
+    ];
+    let ended = in_own_process("a_name_that_the_library_does_not_have_is_reported_once", &variables, || {
+        assert!(!open().has("cudaFree"));
+    });
+    ended.expect_success();
+    for (name, count) in
+        [("nosuch", 1), ("\"AllReduce", 1), ("ncclAlReduce", 1), ("Broadcast", 0), ("Free", 0)]
+    {
+        assert_eq!(ended.errors.matches(name).count(), count, "{name}: {}", ended.errors);
+    }
+}
+
+#[test]
+fn nothing_of_no_bytes_is_allocated_and_only_the_driver_minds() {
+    let library = open();
+    let mut ptr = 1usize;
+    library.must("cudaMalloc", &[&raw mut ptr as usize, 0]);
+    assert_eq!(ptr, 0);
+    let driver = library.call("cuMemAlloc_v2", &[&raw mut ptr as usize, 0]);
+    assert_eq!(CudaError(driver), CudaError::INVALID_VALUE);
+}
+
+#[test]
+fn the_primary_context_cannot_be_destroyed() {
+    let library = open();
+    library.must("cuInit", &[0]);
+    let context = library.make("cuDevicePrimaryCtxRetain", &[3]);
+    assert_eq!(CudaError(library.call("cuCtxDestroy_v2", &[context])), CudaError::INVALID_CONTEXT);
+    library.must("cuCtxSetCurrent", &[context]);
+    library.make("cuMemAlloc_v2", &[64]);
+    let created = library.make("cuCtxCreate_v2", &[0, 3]);
+    library.must("cuCtxDestroy_v2", &[created]);
+}
+
+#[test]
+fn a_host_function_may_not_call_the_device() {
+    static ANSWERS: [AtomicI32; 2] = [const { AtomicI32::new(0) }; 2];
+    unsafe extern "C" fn ask(stream: *mut c_void) {
+        let (library, stream) = (open(), stream as usize);
+        let answers = [
+            library.call("cudaStreamSynchronize", &[stream]),
+            library.call("cuStreamSynchronize", &[stream]),
+        ];
+        for (kept, answer) in ANSWERS.iter().zip(answers) {
+            kept.store(answer, Ordering::SeqCst);
+        }
+    }
+    let ended = in_own_process("a_host_function_may_not_call_the_device", &[], || {
+        let library = open();
+        let stream = library.make("cudaStreamCreateWithFlags", &[1]);
+        library.must("cudaLaunchHostFunc", &[stream, ask as *const () as usize, stream]);
+        library.must("cudaStreamSynchronize", &[stream]);
+        assert_eq!(ANSWERS.each_ref().map(|answer| answer.load(Ordering::SeqCst)), [800, 800]);
+    });
+    ended.expect_success();
+    assert!(ended.errors.contains("host function"), "{}", ended.errors);
 }

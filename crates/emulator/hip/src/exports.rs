@@ -120,6 +120,9 @@ export! {
     hipDeviceDisablePeerAccess (peer: c_int) {
         process::device(peer).map(drop)
     }
+    hipMalloc (ptr: *mut u64, len: usize) {
+        put(ptr, memory::alloc_or_nothing(len)?)
+    }
     hipHostAlloc (ptr: *mut u64, len: usize, _flags: c_uint) {
         put(ptr, host_memory::alloc(len)?)
     }

@@ -6,10 +6,11 @@
 //! table into exports with a macro that says what has to hold before a call.
 
 mod launch;
+mod loading;
 mod tables;
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,12 +18,14 @@ use airamp_vendor_abi::cuda::{
     CAPTURE_STATUS_ACTIVE, CAPTURE_STATUS_INVALIDATED, CAPTURE_STATUS_NONE, CudaError, HostFn,
 };
 
-use crate::gpu::process::Vendor;
 use crate::gpu::replay::Mismatch;
 use crate::gpu::{Answer, capture, context, graph, module, pointers, process, report, stream};
-use crate::{environment, nccl};
 
 pub use launch::arguments;
+pub use loading::loaded_as;
+
+/// `CUDA_ERROR_NOT_PERMITTED`
+const NOT_PERMITTED: CudaError = CudaError(800);
 
 thread_local! {
     static LAST_ERROR: Cell<i32> = const { Cell::new(0) };
@@ -30,21 +33,6 @@ thread_local! {
     /// may still ask.
     static NODES: RefCell<ManuallyDrop<Vec<usize>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-}
-
-/// The constructor of both libraries: says whose interface this is, and makes the functions
-/// absent that the settings and the emulated version of NCCL do not have.
-pub fn loaded_as(vendor: Vendor) {
-    process::set_vendor(vendor);
-    let set = environment::text("AIRAMP_EMU_HIDE_SYMBOLS");
-    let set: Vec<CString> = set.split(',').filter_map(|name| CString::new(name.trim()).ok()).collect();
-    let mut names = nccl::symbols_to_hide();
-    names.extend(set.iter().map(AsRef::as_ref));
-    // SAFETY: both libraries are linked so that they are never unloaded, and that nobody
-    // finds these functions is what is wanted.
-    if let Err(error) = unsafe { airamp_absent_symbols::hide(loaded_as as *const (), &names) } {
-        report(&format!("symbols cannot be hidden: {error}"));
-    }
 }
 
 /// The code of an answer. A panic becomes an unknown error: it must not reach C.
@@ -59,7 +47,10 @@ pub fn code(call: impl FnOnce() -> Answer<()>) -> CudaError {
 /// The same for a function of the runtime interface, which remembers the last error of
 /// the thread.
 pub fn remembered(call: impl FnOnce() -> Answer<()>) -> CudaError {
-    let code = code(|| if process::is_forked_child() { Err(CudaError::NOT_INITIALIZED) } else { call() });
+    let code = code(|| {
+        refuse_in_host_function()?;
+        if process::is_forked_child() { Err(CudaError::NOT_INITIALIZED) } else { call() }
+    });
     if code != CudaError::SUCCESS && code != CudaError::NOT_READY {
         LAST_ERROR.set(code.0);
     }
@@ -75,13 +66,25 @@ pub fn last_error(forget: bool) -> CudaError {
     CudaError(code)
 }
 
+/// Refuses a call that a host function makes: the device waits for that, and would wait
+/// for ever if it waited for the device.
+fn refuse_in_host_function() -> Answer<()> {
+    if stream::is_in_host_function() {
+        report("a host function calls the device, which is not permitted");
+        return Err(NOT_PERMITTED);
+    }
+    Ok(())
+}
+
 /// Refuses a driver call before `cuInit`.
 pub fn require_init() -> Answer<()> {
+    refuse_in_host_function()?;
     process::devices().map(drop)
 }
 
 /// Refuses a driver call in a thread without a current context.
 pub fn require_context() -> Answer<()> {
+    refuse_in_host_function()?;
     context::current_strict().map(drop)
 }
 

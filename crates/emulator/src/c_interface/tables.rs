@@ -93,9 +93,6 @@ macro_rules! for_each_function_in_context {
                 offer(total, all as usize);
                 Ok(())
             }
-            cuMemAlloc_v2 / cudaMalloc / hipMalloc (ptr: *mut u64, len: usize) {
-                put(ptr, memory::alloc(len)?)
-            }
             cuMemFree_v2 / cudaFree / hipFree (ptr: u64) {
                 memory::free(ptr).map_err(Fault::told)
             }

@@ -41,13 +41,25 @@ impl Clock {
 
 struct Numbers {
     last: Vec<u64>,
-    free: Vec<usize>,
+    /// Indices without an owner.
+    left: Vec<usize>,
 }
 
-static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { last: Vec::new(), free: Vec::new() });
+impl Numbers {
+    /// An index that can have a new owner: its next operation is after all old ones only
+    /// where everybody knows these to be over, which is what the host knows.
+    fn take_left(&mut self) -> Option<usize> {
+        let host = lock(&HOST);
+        let known = |index: &usize| self.last[*index] == 0 || host.is_after(*index, self.last[*index]);
+        let at = self.left.iter().position(known)?;
+        Some(self.left.swap_remove(at))
+    }
+}
 
-/// A place in every clock. Given back when dropped; its next owner goes on counting, so
-/// that the old operations stay known.
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { last: Vec::new(), left: Vec::new() });
+
+/// A place in every clock. Left when dropped; its next owner goes on counting, so that the
+/// old operations stay known.
 pub(super) struct Timeline {
     pub(super) index: usize,
 }
@@ -55,7 +67,7 @@ pub(super) struct Timeline {
 impl Timeline {
     pub(super) fn new() -> Self {
         let mut numbers = lock(&NUMBERS);
-        let index = numbers.free.pop().unwrap_or_else(|| {
+        let index = numbers.take_left().unwrap_or_else(|| {
             numbers.last.push(0);
             numbers.last.len() - 1
         });
@@ -65,7 +77,7 @@ impl Timeline {
 
 impl Drop for Timeline {
     fn drop(&mut self) {
-        lock(&NUMBERS).free.push(self.index);
+        lock(&NUMBERS).left.push(self.index);
     }
 }
 
@@ -84,6 +96,20 @@ pub(super) fn host_learns(clock: &Clock) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_used_again_only_when_the_host_knows_its_operations() {
+        let (mut clock, first) = (Clock::default(), Timeline::new());
+        let index = first.index;
+        let number = clock.tick(&first);
+        drop(first);
+        let others: Vec<Timeline> = (0..100).map(|_| Timeline::new()).collect();
+        assert!(others.iter().all(|other| other.index != index));
+        host_learns(&clock);
+        let more: Vec<Timeline> = (0..100).map(|_| Timeline::new()).collect();
+        let again = more.iter().find(|other| other.index == index).expect("it is free now");
+        assert!(clock.tick(again) > number);
+    }
 
     #[test]
     fn an_operation_is_ordered_only_after_a_join() {

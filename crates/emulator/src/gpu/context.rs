@@ -106,7 +106,11 @@ pub fn create(ordinal: i32) -> Answer<usize> {
     Ok(handle)
 }
 
+/// Destroys a created context; a primary one only ever goes by releasing it.
 pub fn destroy(handle: usize) -> Answer<()> {
+    if lock(&PRIMARY).iter().any(|primary| primary.handle == handle) {
+        return Err(CudaError::INVALID_CONTEXT);
+    }
     let removed = CREATED.remove(handle);
     removed.map_err(|_| CudaError::INVALID_CONTEXT)?;
     CURRENT.with_borrow_mut(|stack| stack.retain(|other| *other != handle));

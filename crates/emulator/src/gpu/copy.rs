@@ -137,11 +137,32 @@ impl Placed {
         if !staged {
             return Box::new(move || self.run(self.source()?));
         }
+        match self.stage() {
+            Ok(stage) => Box::new(move || self.run(Address(stage.as_ptr() as u64))),
+            Err(fault) => Box::new(|| Err(fault)),
+        }
+    }
+
+    /// What the copy reads, as it is now. A target that is too small is found first: the
+    /// length may be a mistake.
+    fn stage(self) -> Result<Vec<u8>, Fault> {
+        self.target()?;
+        let mut stage = Vec::new();
+        stage.try_reserve_exact(self.len).map_err(|_| {
+            let message = format!("the host has no memory for a copy of {} bytes", self.len);
+            Fault::new(CudaError::OUT_OF_MEMORY, message)
+        })?;
         // SAFETY: the application vouches for its own memory during the call that
         // submits the copy (or launches the graph), which this is part of.
-        let stage = unsafe { std::slice::from_raw_parts(self.from.0 as *const u8, self.len) };
-        let stage = stage.to_vec();
-        Box::new(move || self.run(Address(stage.as_ptr() as u64)))
+        stage.extend_from_slice(unsafe { std::slice::from_raw_parts(self.from.0 as *const u8, self.len) });
+        Ok(stage)
+    }
+
+    fn target(self) -> Result<*mut u8, Fault> {
+        match self.to.1 {
+            Place::Host => Ok(self.to.0 as *mut u8),
+            _ => memory::resolve(self.to.0, self.len),
+        }
     }
 
     fn source(self) -> Result<Address, Fault> {
@@ -152,10 +173,7 @@ impl Placed {
     }
 
     fn run(self, source: Address) -> Result<(), Fault> {
-        let target = match self.to.1 {
-            Place::Host => self.to.0 as *mut u8,
-            _ => memory::resolve(self.to.0, self.len)?,
-        };
+        let target = self.target()?;
         // SAFETY: device and page-locked ranges were just resolved; for ordinary host
         // memory the application vouches until the call that waits for this copy returns.
         unsafe { std::ptr::copy(source.0 as *const u8, target, self.len) };

@@ -42,6 +42,7 @@ texts! {
     712 c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" c"cudaErrorHostMemoryAlreadyRegistered" c"hipErrorHostMemoryAlreadyRegistered" c"part or all of the requested memory range is already mapped"
     713 c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED" c"cudaErrorHostMemoryNotRegistered" c"hipErrorHostMemoryNotRegistered" c"pointer does not correspond to a registered memory region"
     719 c"CUDA_ERROR_LAUNCH_FAILED" c"cudaErrorLaunchFailure" c"hipErrorLaunchFailure" c"unspecified launch failure"
+    800 c"CUDA_ERROR_NOT_PERMITTED" c"cudaErrorNotPermitted" c"hipErrorNotSupported" c"operation not permitted"
     801 c"CUDA_ERROR_NOT_SUPPORTED" c"cudaErrorNotSupported" c"hipErrorNotSupported" c"operation not supported"
     900 c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" c"cudaErrorStreamCaptureUnsupported" c"hipErrorStreamCaptureUnsupported" c"operation not permitted when stream is capturing"
     901 c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" c"cudaErrorStreamCaptureInvalidated" c"hipErrorStreamCaptureInvalidated" c"operation failed due to a previous error during capture"

@@ -11,8 +11,6 @@ use super::user_object::Held;
 use super::work::Work;
 use super::{Answer, process};
 
-pub use super::work::NodeKind;
-
 #[derive(Clone)]
 pub(super) struct Node {
     pub(super) work: Work,
@@ -54,19 +52,6 @@ pub fn destroy(graph: usize) -> Answer<()> {
 
 pub fn node_count(graph: usize) -> Answer<usize> {
     Ok(lock(&GRAPHS.get(graph)?.body).nodes.len())
-}
-
-/// The kinds of a graph's nodes, in the order in which they were captured.
-pub fn node_kinds(graph: usize) -> Answer<Vec<NodeKind>> {
-    let graph = GRAPHS.get(graph)?;
-    let body = lock(&graph.body);
-    Ok(body.nodes.iter().map(|node| node.work.kind()).collect())
-}
-
-pub fn edge_count(graph: usize) -> Answer<usize> {
-    let graph = GRAPHS.get(graph)?;
-    let body = lock(&graph.body);
-    Ok(body.nodes.iter().map(|node| node.after.len()).sum())
 }
 
 /// Ties references of a user object to the graph and to what is made from it.

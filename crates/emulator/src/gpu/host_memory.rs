@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use airamp_vendor_abi::cuda::CudaError;
 
 use super::completion::lock;
-use super::{Answer, capture, context};
+use super::device::Device;
+use super::{Answer, capture, context, process};
 
 const PAGE: usize = 4096;
 
@@ -40,7 +41,8 @@ pub fn free(ptr: u64) -> Answer<()> {
     if ptr == 0 {
         return Ok(());
     }
-    context::current()?.wait_for_all();
+    // Every device can reach it.
+    process::init()?.iter().for_each(Device::wait_for_all);
     let pinned = remove(ptr, true)?;
     let layout = layout(pinned.len).ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: the table says that this address came from `alloc` with this length, and

@@ -7,6 +7,7 @@
 
 pub mod attributes;
 pub mod capture;
+mod chain;
 mod clock;
 mod completion;
 pub mod context;
@@ -31,6 +32,7 @@ pub mod stream;
 pub mod user_object;
 mod work;
 
+pub use chain::Chain;
 pub use context::{current_device, set_current};
 pub use fault::{Answer, Fault, report};
 pub use work::{Operation, Run, Touch};

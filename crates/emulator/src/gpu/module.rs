@@ -96,6 +96,9 @@ fn implementation(function: usize) -> Answer<(String, Kernel)> {
 pub fn launch(function: usize, stream: usize, launch: Launch) -> Answer<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let (name, kernel) = implementation(function)?;
+    if stream::device_of(stream)? != context::current_device()? {
+        return Err(CudaError::INVALID_HANDLE);
+    }
     let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
     let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
     if !(1..=1024).contains(&threads) || blocks == 0 {

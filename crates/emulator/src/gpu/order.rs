@@ -50,6 +50,13 @@ impl Lane {
         self.clock.join(&clock::host());
         let action = match work {
             Work::Operation(kind, operation) => Action::Run(self.execution(device, kind, &operation)),
+            Work::Chained(chain, operation) => {
+                let mut shared = chain.hold();
+                self.clock.join(&shared);
+                let execution = self.execution(device, NodeKind::Kernel, &operation);
+                shared.join(&self.clock);
+                Action::Run(execution)
+            }
             Work::Record(event) => {
                 let record = Record::new(Arc::clone(&completion), self.clock.clone());
                 event.renew(&record);
@@ -107,8 +114,11 @@ struct Member {
 #[derive(Default)]
 pub(super) struct Order {
     streams: HashMap<usize, Member>,
-    /// What destroyed streams still have to do.
-    left_over: Vec<(Arc<Completion>, Clock)>,
+    /// Destroyed streams that still have something to do.
+    left_over: Vec<Member>,
+    /// What destroyed streams have done, of the blocking ones and of the others.
+    ended_blocking: Clock,
+    ended_free: Clock,
 }
 
 impl Order {
@@ -117,10 +127,11 @@ impl Order {
     }
 
     pub(super) fn remove(&mut self, handle: usize) {
-        self.left_over.retain(|(completion, _)| !completion.is_done());
-        let lane = self.streams.remove(&handle).map(|member| member.lane);
-        if let Some((clock, last)) = lane.and_then(|lane| Some((lane.clock, lane.last?))) {
-            self.left_over.push((last, clock));
+        self.left_over.extend(self.streams.remove(&handle));
+        let over = |member: &mut Member| member.lane.last.as_ref().is_none_or(|last| last.is_done());
+        for member in self.left_over.extract_if(.., over) {
+            let ended = if member.blocking { &mut self.ended_blocking } else { &mut self.ended_free };
+            ended.join(&member.lane.clock);
         }
     }
 
@@ -156,7 +167,9 @@ impl Order {
     }
 
     pub(super) fn everything(&self) -> (Vec<Arc<Completion>>, Clock) {
-        self.gather(|_| true)
+        let (ends, mut clock) = self.gather(|_| true);
+        clock.join(&self.ended_free);
+        (ends, clock)
     }
 
     fn blocking_streams(&self) -> (Vec<Arc<Completion>>, Clock) {
@@ -164,14 +177,11 @@ impl Order {
     }
 
     fn gather(&self, wanted: impl Fn(&Member) -> bool) -> (Vec<Arc<Completion>>, Clock) {
-        let (mut ends, mut clock) = (Vec::new(), Clock::default());
-        for member in self.streams.values().filter(|member| wanted(member)) {
+        let (mut ends, mut clock) = (Vec::new(), self.ended_blocking.clone());
+        let members = self.streams.values().chain(&self.left_over);
+        for member in members.filter(|member| wanted(member)) {
             ends.extend(member.lane.last.clone());
             clock.join(&member.lane.clock);
-        }
-        for (end, seen) in &self.left_over {
-            ends.push(Arc::clone(end));
-            clock.join(seen);
         }
         ends.retain(|end| !end.is_done());
         (ends, clock)

@@ -2,12 +2,13 @@
 //! submission, and a bounded number of pending ones.
 //!
 //! Streams that share a queue therefore wait for each other although nothing asks for
-//! it, as on a GPU. The thread starts with the first item. An item waits only for
+//! it, as on a GPU. The thread starts with the first reservation. An item waits only for
 //! items that were submitted before it, so queues cannot block each other for ever.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use airamp_vendor_abi::cuda::CudaError;
 
@@ -16,7 +17,7 @@ use super::completion::{Completion, lock};
 use super::device::Sticky;
 use super::event::Record;
 use super::graph::Body;
-use super::{Fault, Run};
+use super::{Answer, Fault, Run};
 
 pub(super) enum Action {
     Run(Execution),
@@ -45,7 +46,17 @@ pub(super) struct Item {
 
 pub(super) struct Queue {
     shared: Arc<Shared>,
-    started: Once,
+    started: Mutex<bool>,
+}
+
+thread_local! {
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is the thread of a queue, which would wait for itself if it waited for
+/// the device.
+pub(super) fn is_worker() -> bool {
+    IS_WORKER.get()
 }
 
 struct Shared {
@@ -79,36 +90,51 @@ impl Queue {
             released: Condvar::new(),
             depth,
         });
-        Self { shared, started: Once::new() }
+        Self { shared, started: Mutex::new(false) }
     }
 
     /// Takes a place for one submission, and blocks while all are taken.
-    pub(super) fn reserve(&self) -> Slot {
+    pub(super) fn reserve(&self) -> Answer<Slot> {
+        self.start()?;
         let mut pending = lock(&self.shared.pending);
         while *pending >= self.shared.depth {
             let wait = self.shared.released.wait(pending);
             pending = wait.unwrap_or_else(PoisonError::into_inner);
         }
         *pending += 1;
-        Slot(Arc::clone(&self.shared))
+        Ok(Slot(Arc::clone(&self.shared)))
+    }
+
+    /// Makes sure that the thread is there. What is pushed without one never ends.
+    pub(super) fn start(&self) -> Answer<()> {
+        let mut started = lock(&self.started);
+        if !*started {
+            start(Arc::clone(&self.shared)).map_err(|error| {
+                let name = &self.shared.name;
+                let message = format!("the thread of the queue {name} cannot be started: {error}");
+                Fault::new(CudaError::OUT_OF_MEMORY, message).told()
+            })?;
+            *started = true;
+        }
+        Ok(())
     }
 
     pub(super) fn push(&self, item: Item) {
-        self.started.call_once(|| start(Arc::clone(&self.shared)));
         lock(&self.shared.items).push_back(item);
         self.shared.arrived.notify_one();
     }
 }
 
-fn start(shared: Arc<Shared>) {
+fn start(shared: Arc<Shared>) -> std::io::Result<()> {
     let builder = std::thread::Builder::new().name(shared.name.clone());
     let spawned = builder.spawn(move || {
         block_signals();
+        IS_WORKER.set(true);
         loop {
             execute(&shared, next(&shared));
         }
     });
-    spawned.expect("a queue needs its thread");
+    spawned.map(drop)
 }
 
 /// Signals are for the application's own threads: its handlers expect them there.

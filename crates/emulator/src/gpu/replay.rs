@@ -95,19 +95,29 @@ pub fn launch(executable: usize, stream: usize) -> Answer<()> {
     if capture::status(stream.handle).is_some() {
         return Err(CudaError::NOT_SUPPORTED);
     }
-    stream.enqueue(|lane, after, slot| {
-        lock(&executable.state).put(&stream, slot, lane, after);
-    })
+    let mut state = lock(&executable.state);
+    state.start_queues(&stream)?;
+    stream.enqueue(|lane, after, slot| state.put(&stream, slot, lane, after))
+}
+
+/// The first branch runs in the launching stream's queue, the others beside it.
+fn branch_queue(stream: &Stream, index: usize) -> usize {
+    (stream.queue + index) % stream.device.queues.len()
 }
 
 impl State {
+    /// All that a launch will use, since it cannot be stopped half-way.
+    fn start_queues(&self, stream: &Stream) -> Answer<()> {
+        let mut devices = self.plan.lanes.iter().enumerate();
+        devices.try_for_each(|(index, device)| device.queues[branch_queue(stream, index)].start())
+    }
+
     fn put(&mut self, stream: &Stream, slot: Slot, lane: &mut Lane, mut after: Vec<Arc<Completion>>) {
         after.extend(self.last.take());
         lane.clock.join(&self.clock);
         let start = lane.enqueue(stream.device, after, Work::Nothing, None);
-        // The first branch runs in the launching stream's queue, the others beside it.
         for (index, branch) in self.lanes.iter_mut().enumerate() {
-            branch.queue = (lane.queue + index) % stream.device.queues.len();
+            branch.queue = branch_queue(stream, index);
             branch.clock.join(&lane.clock);
         }
         let ends = self.put_nodes(&start);

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use airamp_vendor_abi::cuda::{CudaError, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 
+use super::chain::Chain;
 use super::clock::{self, Clock};
 use super::completion::{Completion, lock};
 use super::device::Device;
 use super::handles::{self, Handles};
 use super::order::Lane;
-use super::queue::Slot;
+use super::queue::{self, Slot};
 use super::work::{NodeKind, Operation, Work};
 use super::{Answer, capture, context, process};
 
@@ -23,7 +24,7 @@ pub struct Stream {
     pub(super) device: &'static Device,
     pub(super) blocking: bool,
     pub(super) legacy: bool,
-    queue: usize,
+    pub(super) queue: usize,
     pub priority: i32,
     pub flags: u32,
 }
@@ -44,6 +45,11 @@ thread_local! {
 /// is not prepared now, but at every launch of the graph.
 pub fn submit(stream: usize, operation: Operation) -> Answer<()> {
     submit_work(stream, Work::Operation(NodeKind::Kernel, operation))
+}
+
+/// The same for an operation that `chain` puts in order with others, on any streams.
+pub fn submit_in(chain: &Chain, stream: usize, operation: Operation) -> Answer<()> {
+    submit_work(stream, Work::Chained(chain.clone(), operation))
 }
 
 pub(super) fn submit_work(stream: usize, work: Work) -> Answer<()> {
@@ -145,6 +151,12 @@ pub fn is_capturing(stream: usize) -> Answer<bool> {
     Ok(capture::status(find(stream)?.handle).is_some())
 }
 
+/// Whether this is a thread of the device, in a host function: it may not wait for the
+/// device, which waits for it.
+pub fn is_in_host_function() -> bool {
+    queue::is_worker()
+}
+
 /// The number of the device that a stream belongs to.
 pub fn device_of(stream: usize) -> Answer<i32> {
     Ok(find(stream)?.device.ordinal)
@@ -170,7 +182,7 @@ impl Stream {
     /// Takes a slot of the queue, then the submission lock, and hands both on with what
     /// the next work has to wait for.
     pub(super) fn enqueue(&self, put: impl FnOnce(&mut Lane, Vec<Arc<Completion>>, Slot)) -> Answer<()> {
-        let slot = self.device.queues[self.queue].reserve();
+        let slot = self.device.queues[self.queue].reserve()?;
         let legacy = legacy_handle(self.device);
         let mut order = lock(&self.device.order);
         let arrived = order.arrive(self.handle, legacy);

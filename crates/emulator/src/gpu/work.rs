@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Fault;
+use super::chain::Chain;
 use super::event::Event;
 use super::graph::Body;
 
@@ -50,7 +51,7 @@ pub struct Operation {
 
 /// The kind of node that a piece of work becomes in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeKind {
+pub(super) enum NodeKind {
     Kernel,
     Memcpy,
     Memset,
@@ -64,6 +65,8 @@ pub enum NodeKind {
 #[derive(Clone)]
 pub(super) enum Work {
     Operation(NodeKind, Operation),
+    /// A kernel that is in order with the others of a chain too.
+    Chained(Chain, Operation),
     Record(Arc<Event>),
     Wait(Arc<Event>),
     /// A mark that only gathers dependencies.
@@ -76,6 +79,7 @@ impl Work {
     pub(super) fn kind(&self) -> NodeKind {
         match self {
             Self::Operation(kind, _) => *kind,
+            Self::Chained(..) => NodeKind::Kernel,
             Self::Record(_) => NodeKind::EventRecord,
             Self::Wait(_) => NodeKind::EventWait,
             Self::Nothing | Self::Keep(_) => NodeKind::Empty,

@@ -61,6 +61,10 @@ impl Kind {
         matches!(self, Self::Reduce | Self::Broadcast | Self::Gather | Self::Scatter)
     }
 
+    pub(crate) fn is_all_to_all(self) -> bool {
+        matches!(self, Self::AlltoAll | Self::AlltoAllv)
+    }
+
     pub(crate) fn is_collective(self) -> bool {
         !matches!(self, Self::Send | Self::Recv)
     }

@@ -27,6 +27,9 @@ pub(crate) enum NcclError {
     /// A non-blocking communicator goes on in the background.
     #[error("the operation is still in progress")]
     InProgress,
+    /// An exported function that this one called has failed, and has left its text.
+    #[error("the call failed with result {0}")]
+    Passed(i32),
     /// A fault variable asked for this code.
     #[error("AIRAMP_EMU_FAIL_CALL asked for result {0}")]
     Injected(i32),
@@ -44,7 +47,7 @@ impl NcclError {
             Self::Internal(_) => NcclResult::INTERNAL_ERROR,
             Self::Device(_) => NcclResult::UNHANDLED_CUDA_ERROR,
             Self::InProgress => NcclResult::IN_PROGRESS,
-            Self::Injected(code) => NcclResult(*code),
+            Self::Passed(code) | Self::Injected(code) => NcclResult(*code),
         }
     }
 
@@ -57,6 +60,14 @@ impl NcclError {
             NcclResult::REMOTE_ERROR => Self::Remote(text),
             NcclResult::UNHANDLED_CUDA_ERROR => Self::Device(text),
             _ => Self::Internal(text),
+        }
+    }
+
+    /// What an exported function that was called from inside has answered.
+    pub(crate) fn passed(result: NcclResult) -> Outcome {
+        match result {
+            NcclResult::SUCCESS => Ok(()),
+            other => Err(Self::Passed(other.0)),
         }
     }
 
@@ -75,7 +86,7 @@ pub(crate) fn finish(outcome: Outcome) -> NcclResult {
     let Err(error) = outcome else {
         return NcclResult::SUCCESS;
     };
-    if !matches!(error, NcclError::InProgress) {
+    if !matches!(error, NcclError::InProgress | NcclError::Passed(_)) {
         let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
         LAST.with(|last| **last.borrow_mut() = text);
     }

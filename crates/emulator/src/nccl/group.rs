@@ -70,6 +70,15 @@ fn close() -> Outcome<Option<Group>> {
     })
 }
 
+/// Closes a level whose end fails by order: nothing of the group happens.
+pub(crate) fn abandon(error: &NcclError) {
+    match close() {
+        Ok(Some(group)) => group.creations.iter().for_each(Creation::discard),
+        Ok(None) => refuse(error.clone()),
+        Err(_) => {}
+    }
+}
+
 /// Ends the group without launching anything, and estimates what it would have taken.
 pub(crate) fn simulate_end(info: *mut SimInfo) -> Outcome {
     let Some(group) = close()? else {

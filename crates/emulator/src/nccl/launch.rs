@@ -12,6 +12,7 @@ use airamp_vendor_abi::cuda::{CudaError, EVENT_DISABLE_TIMING};
 use super::call::{Collective, Kind, Message, Work};
 use super::communicator::Communicator;
 use super::communicator::connecting::{self, Needs};
+use super::communicator::health::Phase;
 use super::communicator::reductions::Scalar;
 use super::communicator::turns::Ticket;
 use super::error::{NcclError, Outcome};
@@ -53,7 +54,7 @@ impl Batch {
         // Gather and Scatter move nothing around the ring and are announced elsewhere.
         let on_ring = |collective: &Collective| !matches!(collective.kind, Kind::Gather | Kind::Scatter);
         let ring = own.size() > 1 && self.collectives.iter().any(on_ring);
-        Ok(Needs { ring, to: others(&self.sends), from: others(&self.recvs) })
+        Ok(Needs { ring, to: others(&self.sends), from: others(&self.recvs), purpose: self.names() })
     }
 
     /// A rank's messages to itself have to pair up within the group.
@@ -70,6 +71,44 @@ impl Batch {
         Err(NcclError::InvalidUsage(text))
     }
 
+    fn refuse_destroyed(&self) -> Outcome {
+        if self.comm.health.phase() != Phase::Destroyed {
+            return Ok(());
+        }
+        let text = format!("a communicator was destroyed inside a group that uses it for {}", self.names());
+        super::error::announce(&text);
+        Err(NcclError::InvalidUsage(text))
+    }
+
+    /// Looks at the streams, and says what a first use will be: its host call may wait for ever.
+    fn prepare(&self, needs: &Needs) -> Outcome {
+        let device = self.comm.device;
+        gpu::set_current(device).map_err(|code| device_error("cudaSetDevice", code))?;
+        let mut captured = 0;
+        for stream in &self.streams {
+            let owner = stream::device_of(*stream).map_err(|code| device_error("a stream", code))?;
+            if owner != device {
+                let text = format!(
+                    "{} was given a stream of device {owner} and a communicator of device {device}",
+                    self.names()
+                );
+                super::error::announce(&text);
+                return Err(NcclError::Device(text));
+            }
+            let capturing = stream::is_capturing(*stream).map_err(|code| device_error("a stream", code))?;
+            captured += usize::from(capturing);
+        }
+        if captured != 0 && captured != self.streams.len() {
+            let text = "the streams of a group are neither all captured nor all not captured";
+            return Err(NcclError::InvalidUsage(text.into()));
+        }
+        // What a graph will run has no number yet.
+        if captured == 0 && connecting::is_first_use(&self.comm, needs)? {
+            execute::intend(&self.comm, &self.collectives);
+        }
+        Ok(())
+    }
+
     fn touches(&self) -> Outcome<Vec<Touch>> {
         let own = self.comm.membership()?;
         let mut touches = Vec::new();
@@ -82,14 +121,14 @@ impl Batch {
         Ok(touches)
     }
 
-    fn label(&self) -> String {
+    fn names(&self) -> String {
         let collectives = self.collectives.iter().map(|collective| collective.kind.name());
         // The messages of AlltoAll and its kin carry their collective's name already.
         let plain = self.collectives.is_empty();
         let sends = (plain && !self.sends.is_empty()).then_some("Send");
         let recvs = (plain && !self.recvs.is_empty()).then_some("Recv");
         let names: Vec<&str> = collectives.chain(sends).chain(recvs).collect();
-        format!("nccl {}", names.join("+"))
+        names.join("+")
     }
 }
 
@@ -117,22 +156,33 @@ fn collective_touches(collective: &Collective, rank: usize, size: usize, touches
 
 /// Connects and submits what a group has gathered.
 pub(crate) fn launch(batches: Vec<Batch>) -> Outcome {
+    let before = gpu::current_device().map_err(|code| device_error("cudaGetDevice", code))?;
+    let launched = connect(&batches).and_then(|()| batches.into_iter().try_for_each(submit));
+    gpu::set_current(before).map_err(|code| device_error("cudaSetDevice", code))?;
+    launched
+}
+
+/// Checks everything that can be known before anybody waits, then makes the missing links.
+fn connect(batches: &[Batch]) -> Outcome {
     let mut needs = Vec::with_capacity(batches.len());
-    for batch in &batches {
+    for batch in batches {
+        batch.refuse_destroyed()?;
         batch.check_own_messages()?;
         needs.push((batch.comm.clone(), batch.needs()?));
     }
-    connecting::connect(&needs).inspect_err(|error| {
-        // A pair that is connected on one side only can never be used again.
+    let connected = batches
+        .iter()
+        .zip(&needs)
+        .try_for_each(|(batch, (_, needs))| batch.prepare(needs))
+        .and_then(|()| connecting::connect(&needs));
+    connected.inspect_err(|error| {
+        // The peers would wait for ever, and a pair that is connected on one side only can
+        // never be used again.
         for (comm, _) in &needs {
             comm.fail(error.clone());
             comm.name_trouble();
         }
-    })?;
-    let before = gpu::current_device().map_err(|code| device_error("cudaGetDevice", code))?;
-    let submitted = batches.into_iter().try_for_each(submit);
-    gpu::set_current(before).map_err(|code| device_error("cudaSetDevice", code))?;
-    submitted
+    })
 }
 
 fn submit(batch: Batch) -> Outcome {
@@ -142,17 +192,16 @@ fn submit(batch: Batch) -> Outcome {
     let Some((first, others)) = streams.split_first() else {
         return Ok(());
     };
-    refuse_mixed_capture(&streams)?;
     for other in others {
         order(*other, *first)?;
     }
-    let (label, touches) = (batch.label(), batch.touches()?);
+    let (label, touches) = (format!("nccl {}", batch.names()), batch.touches()?);
     let batch = Arc::new(batch);
     let prepare = Arc::new(move || -> gpu::Run {
-        let (batch, ticket) = (batch.clone(), Ticket::draw(&batch.comm));
+        let (batch, ticket) = (batch.clone(), Ticket::draw(&batch.comm, batch.collectives.len()));
         Box::new(move || execute::run(&batch, ticket))
     });
-    let submitted = stream::submit(*first, Operation { label, touches, prepare });
+    let submitted = stream::submit_in(&comm.chain, *first, Operation { label, touches, prepare });
     submitted.map_err(|code| device_error("the launch", code))?;
     others.iter().try_for_each(|other| order(*first, *other))
 }
@@ -164,22 +213,6 @@ fn order(earlier: usize, later: usize) -> Outcome {
         event::destroy(handle).and(ordered)
     });
     ordered.map_err(|code| device_error("joining the streams of a group", code))
-}
-
-fn refuse_mixed_capture(streams: &[usize]) -> Outcome {
-    if streams.len() < 2 {
-        return Ok(());
-    }
-    let mut captured = 0;
-    for stream in streams {
-        let capturing = stream::is_capturing(*stream).map_err(|code| device_error("a stream", code))?;
-        captured += usize::from(capturing);
-    }
-    if captured == 0 || captured == streams.len() {
-        return Ok(());
-    }
-    let text = "the streams of a group are neither all captured nor all not captured";
-    Err(NcclError::InvalidUsage(text.into()))
 }
 
 fn device_error(what: &str, code: CudaError) -> NcclError {

@@ -59,6 +59,18 @@ impl Ended {
     }
 }
 
+/// Lets the process have no more than `bytes` of addresses, and returns the limit before.
+pub(crate) fn limit_address_space(bytes: u64) -> u64 {
+    // SAFETY: both calls only use the structure of this frame.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_AS, &mut limit);
+        let before = std::mem::replace(&mut limit.rlim_cur, bytes);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+        before
+    }
+}
+
 /// An operation that does `run` each time, with no memory.
 pub(crate) fn operation(
     label: &str,

@@ -48,6 +48,18 @@ impl Ended {
     }
 }
 
+/// Every rank comes to its end, and each has a line with all of these words.
+pub(crate) fn named(words: &'static [&'static str]) -> impl Fn(&[Ended]) {
+    move |ended| {
+        for ended in ended {
+            ended.expect_success();
+            let mut lines = ended.stderr.lines().filter(|line| line.starts_with("airamp emulator: "));
+            let named = lines.any(|line| words.iter().all(|word| line.contains(word)));
+            assert!(named, "no line names {words:?} in\n{}", ended.stderr);
+        }
+    }
+}
+
 /// Runs `body` in `size` processes with variables of their own; `judge` sees how they ended.
 pub(crate) fn ranks_with<F: FnOnce(Rank)>(
     size: usize,

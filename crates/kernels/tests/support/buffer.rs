@@ -41,7 +41,8 @@ impl Buffer {
         // SAFETY: a fresh anonymous mapping; its last page is then closed. Nothing else refers to it.
         let mapping = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let mapping = libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            let mapping =
+                libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
             assert_ne!(mapping, libc::MAP_FAILED);
             assert_eq!(libc::mprotect(mapping.byte_add(room), PAGE, libc::PROT_NONE), 0);
             mapping.cast::<u8>()

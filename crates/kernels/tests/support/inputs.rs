@@ -98,7 +98,8 @@ fn raw(element: Element, bits: u32) -> Vec<u8> {
         Element::Bf16 => ((bits >> 16) as u16).to_le_bytes().to_vec(),
         Element::F16 => {
             let exponent = (bits >> 23 & 0xff) as i32;
-            let exponent = if exponent >= 0x80 { (exponent - 0xff + 0x1f).max(1) } else { exponent.min(0x1e) };
+            let exponent =
+                if exponent >= 0x80 { (exponent - 0xff + 0x1f).max(1) } else { exponent.min(0x1e) };
             let mantissa = bits >> 13 & 0x3ff;
             ((bits >> 16 & 0x8000 | (exponent as u32) << 10 | mantissa) as u16).to_le_bytes().to_vec()
         }

@@ -32,14 +32,12 @@ pub(crate) struct Grid {
 
 pub(crate) const GRID: Grid = Grid { groups: 3, threads: 256 };
 
-type Quantise = unsafe extern "C" fn(
-    u32, u32, *const c_void, u64, *mut c_void, u64, u64, u32, *mut AirampStats,
-);
+type Quantise =
+    unsafe extern "C" fn(u32, u32, *const c_void, u64, *mut c_void, u64, u64, u32, *mut AirampStats);
 type Dequantise = unsafe extern "C" fn(u32, u32, *const c_void, u64, u64, u64, u32, *mut c_void);
 type DequantiseSum = unsafe extern "C" fn(u32, u32, *const c_void, u64, u32, u64, u32, u32, *mut c_void);
-type Reduce = unsafe extern "C" fn(
-    u32, u32, *const c_void, u64, u32, u64, u32, u32, *mut c_void, *mut AirampStats,
-);
+type Reduce =
+    unsafe extern "C" fn(u32, u32, *const c_void, u64, u32, u64, u32, u32, *mut c_void, *mut AirampStats);
 
 pub(crate) fn quantise(
     grid: Grid,
@@ -58,7 +56,17 @@ pub(crate) fn quantise(
     unsafe {
         let launch: Quantise = std::mem::transmute(launcher("quantise", element));
         let (input, packets) = (input.as_ptr().cast(), packets.as_mut_ptr().cast());
-        launch(grid.groups, grid.threads, input, count, packets, stride as u64, blocks as u64, format as u32, stats);
+        launch(
+            grid.groups,
+            grid.threads,
+            input,
+            count,
+            packets,
+            stride as u64,
+            blocks as u64,
+            format as u32,
+            stats,
+        );
     }
 }
 
@@ -76,7 +84,16 @@ pub(crate) fn dequantise(
     unsafe {
         let launch: Dequantise = std::mem::transmute(launcher("dequantise", element));
         let (packets, output) = (packets.as_ptr().cast(), output.as_mut_ptr().cast());
-        launch(grid.groups, grid.threads, packets, stride as u64, blocks as u64, count, format as u32, output);
+        launch(
+            grid.groups,
+            grid.threads,
+            packets,
+            stride as u64,
+            blocks as u64,
+            count,
+            format as u32,
+            output,
+        );
     }
 }
 
@@ -89,7 +106,13 @@ pub(crate) struct Ranks<'a> {
     pub(crate) average: bool,
 }
 
-pub(crate) fn dequantise_sum(grid: Grid, element: Element, all: Ranks<'_>, format: Format, output: &mut Buffer) {
+pub(crate) fn dequantise_sum(
+    grid: Grid,
+    element: Element,
+    all: Ranks<'_>,
+    format: Format,
+    output: &mut Buffer,
+) {
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
@@ -115,7 +138,18 @@ pub(crate) fn reduce(
         let launch: Reduce = std::mem::transmute(launcher("reduce", element));
         let (packets, out) = (all.packets.as_ptr().cast(), out_packet.as_mut_ptr().cast());
         let (stride, average, count) = (all.stride as u64, u32::from(all.average), count as u64);
-        launch(grid.groups, grid.threads, packets, stride, all.ranks, count, format as u32, average, out, stats);
+        launch(
+            grid.groups,
+            grid.threads,
+            packets,
+            stride,
+            all.ranks,
+            count,
+            format as u32,
+            average,
+            out,
+            stats,
+        );
     }
 }
 

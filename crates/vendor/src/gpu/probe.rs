@@ -5,6 +5,7 @@
 use std::ffi::CStr;
 
 use super::library::Library;
+use crate::dl;
 
 /// The runtime found, with the file that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ impl ProbeError {
 }
 
 struct Candidate {
+    /// How the file name of every version begins.
+    stem: &'static str,
     names: &'static [&'static str],
     /// What the interposer must be able to ask: the device, and whether a stream is
     /// being captured. A runtime without them is older than any NCCL we know.
@@ -48,11 +51,13 @@ struct Candidate {
 
 const CANDIDATES: [Candidate; 3] = [
     Candidate {
+        stem: "libcuda.so",
         names: &["libcuda.so.1"],
         symbols: &[c"cuInit", c"cuCtxGetDevice", c"cuStreamIsCapturing"],
         found: |library| Runtime::Cuda { library },
     },
     Candidate {
+        stem: "libcudart",
         names: &[
             "libcudart.so.13",
             "libcudart.so.12",
@@ -65,6 +70,7 @@ const CANDIDATES: [Candidate; 3] = [
         found: |library| Runtime::Cuda { library },
     },
     Candidate {
+        stem: "libamdhip64",
         names: &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"],
         symbols: &[c"hipGetDevice", c"hipStreamIsCapturing"],
         found: |library| Runtime::Hip { library },
@@ -83,6 +89,7 @@ fn probe_among(candidates: &[Candidate]) -> Result<Runtime, ProbeError> {
         || candidates.iter().flat_map(|candidate| candidate.names.iter().map(move |name| (candidate, *name)));
     // Not being mapped is no refusal: the library is opened in the second round.
     let mapped = names().filter_map(|(candidate, name)| Some((candidate, Library::mapped(name)?)));
+    let mapped = mapped.chain(unusually_named(candidates));
     for (candidate, library) in mapped {
         match accept(candidate, &library) {
             Ok(runtime) => return Ok(runtime),
@@ -100,6 +107,17 @@ fn probe_among(candidates: &[Candidate]) -> Result<Runtime, ProbeError> {
     Err(error)
 }
 
+/// Mapped libraries of a candidate under a name that is not in its list: another major version,
+/// or a copy that a Python package has given a name of its own.
+fn unusually_named(candidates: &[Candidate]) -> impl Iterator<Item = (&Candidate, Library)> {
+    let file_name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    dl::mapped_paths().into_iter().filter_map(move |path| {
+        let file = file_name(&path);
+        let candidate = candidates.iter().find(|candidate| file.starts_with(candidate.stem))?;
+        Some((candidate, Library::mapped(&path)?))
+    })
+}
+
 fn accept(candidate: &Candidate, library: &Library) -> Result<Runtime, String> {
     match candidate.symbols.iter().find(|symbol| library.symbol(symbol).is_none()) {
         Some(missing) => Err(format!("{} has no {}", library.name(), missing.to_string_lossy())),
@@ -112,7 +130,7 @@ mod tests {
     use super::*;
 
     fn candidate(names: &'static [&'static str], symbols: &'static [&'static CStr]) -> Candidate {
-        Candidate { names, symbols, found: |library| Runtime::Cuda { library } }
+        Candidate { stem: "libairamp-no-such", names, symbols, found: |library| Runtime::Cuda { library } }
     }
 
     #[test]
@@ -129,6 +147,13 @@ mod tests {
         let runtime = probe_among(&[candidate(&["libc.so.6"], &[c"getpid"])]).unwrap();
         let Runtime::Cuda { library } = runtime else { panic!("{runtime:?}") };
         assert!(library.ends_with("libc.so.6"), "{library}");
+    }
+
+    #[test]
+    fn a_mapped_library_is_found_under_an_unusual_name() {
+        let unlisted =
+            Candidate { stem: "libc.so", ..candidate(&["libairamp-not-there.so.9"], &[c"getpid"]) };
+        assert!(matches!(probe_among(&[unlisted]), Ok(Runtime::Cuda { .. })));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use airamp_vendor_abi::cuda::CudaError;
 
 use crate::environment;
-use crate::gpu::{Answer, process};
+use crate::gpu::{Answer, process, report};
 
 /// Room for this many times the device's memory, so that addresses are rarely reused.
 const GENERATIONS: u64 = 64;
@@ -72,7 +72,8 @@ fn reserve_window() -> Option<Window> {
     let stride = stride.max(memory).next_multiple_of(1 << 21);
     let devices = process::init().ok()?.len() as u64;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let base = map(stride.checked_mul(devices)?, libc::PROT_NONE, flags, -1)?;
+    let len = stride.checked_mul(devices)?;
+    let base = map(len, libc::PROT_NONE, flags, -1).or_else(|| refused(len, "all devices"))?;
     Some(Window { base: base as u64, stride, devices })
 }
 
@@ -81,16 +82,26 @@ fn writable_view(len: u64) -> Option<(*mut u8, libc::c_int)> {
     let file = unsafe { libc::memfd_create(c"airamp-emulated-gpu".as_ptr(), libc::MFD_CLOEXEC) };
     // SAFETY: sets the length of the file that was just made.
     if file < 0 || unsafe { libc::ftruncate(file, len as libc::off_t) } != 0 {
-        return None;
+        return refused(len, "the memory file of a device");
     }
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    let view = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, file)?;
+    let view = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, file);
+    let view = view.or_else(|| refused(len, "a device"))?;
     for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
         // SAFETY: keeps a forked child from writing into its parent's device, and a core
         // dump from walking through all of it.
         unsafe { libc::madvise(view.cast(), len as usize, advice) };
     }
     Some((view, file))
+}
+
+/// Names what an allocation then fails for, by the last error of the system.
+fn refused<T>(len: u64, whose: &str) -> Option<T> {
+    let error = std::io::Error::last_os_error();
+    report(&format!(
+        "{len} bytes of addresses for {whose} cannot be reserved: {error}; a limit on them (ulimit -v) must go, or AIRAMP_EMU_DEVICES and AIRAMP_EMU_MEMORY_BYTES be lower"
+    ));
+    None
 }
 
 fn map(len: u64, access: i32, flags: i32, file: libc::c_int) -> Option<*mut u8> {

@@ -45,8 +45,8 @@ impl Architecture {
             Vendor::Nvidia => Self::Sm(90),
             Vendor::Amd => Self::Gfx("gfx942".to_owned()),
         };
-        let set = environment::text("AIRAMP_EMU_ARCH");
-        Self::parse(&set).unwrap_or(usual)
+        environment::parsed("AIRAMP_EMU_ARCH", "an architecture such as sm_90 or gfx942", Self::parse)
+            .unwrap_or(usual)
     }
 
     pub fn parse(text: &str) -> Option<Self> {

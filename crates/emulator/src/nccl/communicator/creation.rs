@@ -98,11 +98,6 @@ pub(crate) fn new_meeting() -> Outcome<Meeting> {
     if let Some(shared) = Meeting::from_environment()? {
         return Ok(shared);
     }
-    private_meeting()
-}
-
-/// A meeting that no environment variable moves elsewhere.
-pub(crate) fn private_meeting() -> Outcome<Meeting> {
     let board = switchboard::open()?;
     Ok(Meeting { magic: switchboard::random(), address: board.address })
 }

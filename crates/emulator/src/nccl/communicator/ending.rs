@@ -7,7 +7,9 @@ use airamp_vendor_abi::nccl::Comm;
 
 use super::health::Phase;
 use super::{Communicator, registry};
-use crate::nccl::error::{NcclError, Outcome};
+use crate::nccl::error::{NcclError, Outcome, announce};
+use crate::nccl::execute::header::{HEADER_BYTES, Header};
+use crate::nccl::net::link::Progress;
 
 /// How long Abort and Revoke wait for an operation that they have just interrupted.
 const LAST_GASP: Duration = Duration::from_secs(5);
@@ -38,7 +40,9 @@ pub(crate) fn destroy(handle: Comm) -> Outcome {
     let comm = registry::lookup(handle, "ncclCommDestroy")?;
     comm.health.settle();
     // What went wrong was told before; the communicator goes all the same.
-    let _ = flush(&comm);
+    if flush(&comm).is_ok() && comm.health.interruption().is_ok() {
+        name_unread_messages(&comm);
+    }
     let comm = registry::remove(handle, "ncclCommDestroy")?;
     comm.health.enter(Phase::Destroyed);
     if let Some(control) = comm.control() {
@@ -84,6 +88,25 @@ pub(crate) fn interrupt(comm: &Communicator) {
     comm.health.enter(Phase::Revoked);
     comm.close_data_links();
     comm.turns.quiesce(LAST_GASP);
+}
+
+/// What a peer has sent and nobody has received would vanish without a word.
+fn name_unread_messages(comm: &Communicator) {
+    let Ok(own) = comm.membership() else {
+        return;
+    };
+    let mut links: Vec<_> = comm.links().from.iter().map(|(peer, link)| (*peer, link.clone())).collect();
+    links.sort_by_key(|(peer, _)| *peer);
+    for (peer, link) in links {
+        let mut head = [0; HEADER_BYTES];
+        if let Ok(Progress::Bytes(_)) = link.read(&mut head) {
+            let message = Header::decode(&head).map_or("something".into(), |header| header.describe());
+            let rank = own.rank;
+            announce(&format!(
+                "{message} of rank {peer} was never received: rank {rank} destroys the communicator"
+            ));
+        }
+    }
 }
 
 fn flush(comm: &Arc<Communicator>) -> Outcome {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use airamp_vendor_abi::nccl::NcclResult;
 
-use crate::nccl::error::{NcclError, Outcome};
+use crate::nccl::error::{NcclError, Outcome, announce};
 use crate::nccl::lock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,15 @@ impl Health {
         self.state().trouble.clone()
     }
 
-    /// Records the first trouble; answers whether this was it.
+    /// Records the first trouble; answers whether this was it. A mistake of the application is
+    /// told before anybody can see that there is one, and end the process.
     pub(crate) fn record(&self, error: NcclError) -> bool {
         let mut state = self.state();
         let first = state.trouble.is_none() && !matches!(state.phase, Phase::Destroyed | Phase::Aborted);
         if first {
+            if let NcclError::InvalidUsage(text) = &error {
+                announce(text);
+            }
             state.trouble = Some(error);
         }
         drop(state);

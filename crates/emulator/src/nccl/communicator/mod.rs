@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use super::error::{NcclError, Outcome, announce};
 use super::execute::header::{Header, Log};
@@ -25,7 +26,14 @@ use super::net::link::Link;
 use super::net::shaping::{self, Bucket};
 use super::net::switchboard;
 use super::net::wire::Member;
+use crate::gpu::Chain;
 use health::{Health, Phase};
+
+/// How long a closed connection waits for the control ring to say why.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A wait for a peer is named after this time. It goes on all the same, as in NCCL.
+pub(crate) const LONG_WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Communicator {
     pub(crate) device: i32,
@@ -43,6 +51,9 @@ pub(crate) struct Communicator {
     /// Neighbours that have destroyed their side.
     departed: Mutex<Vec<usize>>,
     trouble_named: AtomicBool,
+    long_wait_named: AtomicBool,
+    /// The emulated device's knowledge of the order that the turns make.
+    pub(crate) chain: Chain,
 }
 
 /// What is known once all members have found each other.
@@ -86,6 +97,8 @@ impl Communicator {
             offspring: Offspring::default(),
             departed: Mutex::default(),
             trouble_named: AtomicBool::new(false),
+            long_wait_named: AtomicBool::new(false),
+            chain: Chain::default(),
         })
     }
 
@@ -131,10 +144,6 @@ impl Communicator {
         if !self.health.record(error.clone()) {
             return;
         }
-        // An operation under way faults with the same text; only where there is none must it be told.
-        if matches!(error, NcclError::InvalidUsage(_)) && self.turns.is_idle() {
-            announce(&error.to_string());
-        }
         if let Some(control) = self.control() {
             for neighbour in [Neighbour::Next, Neighbour::Previous] {
                 if source != Some(neighbour) {
@@ -153,6 +162,16 @@ impl Communicator {
             && !self.trouble_named.swap(true, Ordering::Relaxed)
         {
             announce(&text);
+        }
+    }
+
+    /// Tells the user, once, that a wait for a peer has become a long one: most likely the ranks
+    /// have called what can never meet.
+    pub(crate) fn name_long_wait(&self, peer: usize, doing: &str) {
+        if !self.long_wait_named.swap(true, Ordering::Relaxed) {
+            let own = self.membership.get().map_or(self.job_rank, |membership| membership.rank);
+            let seconds = LONG_WAIT.as_secs();
+            announce(&format!("rank {own} has waited {seconds} s for rank {peer} {doing}"));
         }
     }
 

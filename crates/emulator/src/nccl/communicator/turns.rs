@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Communicator;
+use super::health::Phase;
 use crate::nccl::error::{NcclError, Outcome};
 use crate::nccl::lock;
 
@@ -20,6 +21,8 @@ pub(crate) struct Turns {
 #[derive(Default)]
 struct Line {
     next: u64,
+    /// The number of the next collective; an operation may hold several.
+    next_collective: u64,
     serving: u64,
     /// Given back before their turn.
     done: BTreeSet<u64>,
@@ -29,16 +32,27 @@ struct Line {
 pub(crate) struct Ticket {
     comm: Arc<Communicator>,
     number: u64,
+    /// The number of the operation's first collective. Replays of a graph count anew.
+    pub(crate) first_collective: u64,
+    /// The communicator was destroyed before this was enqueued.
+    pub(crate) too_late: bool,
     served: bool,
 }
 
 impl Ticket {
-    pub(crate) fn draw(comm: &Arc<Communicator>) -> Self {
+    pub(crate) fn draw(comm: &Arc<Communicator>, collectives: usize) -> Self {
+        let too_late = comm.health.phase() == Phase::Destroyed;
         let mut line = lock(&comm.turns.line);
-        let number = line.next;
+        let (number, first_collective) = (line.next, line.next_collective);
         line.next += 1;
+        line.next_collective += collectives as u64;
         drop(line);
-        Self { comm: comm.clone(), number, served: false }
+        Self { comm: comm.clone(), number, first_collective, too_late, served: false }
+    }
+
+    /// Does without its turn; nobody minds.
+    pub(crate) fn give_up(mut self) {
+        self.served = true;
     }
 
     /// Waits for this operation's turn.
@@ -86,10 +100,9 @@ impl Turns {
         self.moved.notify_all();
     }
 
-    /// Whether nothing is enqueued or running.
-    pub(crate) fn is_idle(&self) -> bool {
-        let line = lock(&self.line);
-        line.serving == line.next
+    /// The number that the next collective to be enqueued will have.
+    pub(crate) fn next_collective(&self) -> u64 {
+        lock(&self.line).next_collective
     }
 
     /// Waits until all that was enqueued is over, or the communicator is interrupted.

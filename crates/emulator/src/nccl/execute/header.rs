@@ -1,16 +1,17 @@
 //! What a rank says about an operation before its data: enough for the peer to see that both mean
 //! the same.
 //!
-//! Headers go in front of the data on every link. Operations whose data does not pass every
-//! rank are announced on the control ring too, and compared there by number.
+//! Headers go in front of the data on every link. Operations with a root, whose data does not pass
+//! every rank, are announced on the control ring too, and compared there by number with
+//! whatever the next rank has under that number. If ranks disagree, somewhere on the ring a rank
+//! with a root stands before one that means something else, so one announcement finds it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use airamp_vendor_abi::nccl::{DataType, RedOp};
 
-use crate::nccl::call::Kind;
+use crate::nccl::call::{Collective, Kind};
 use crate::nccl::lock;
 use crate::nccl::net::wire::{Reader, Writer};
 
@@ -49,6 +50,11 @@ impl Header {
         let op = if kind.reduces() { op.0.min(PRE_MUL_SUM) } else { 0 };
         let root = if kind.has_root() { root } else { 0 };
         Self { kind, datatype, op, root, count: count as u64, sequence }
+    }
+
+    pub(crate) fn of(collective: &Collective, sequence: u64) -> Self {
+        let Collective { kind, datatype, op, root, count, .. } = *collective;
+        Self::new(kind, datatype, op, root as i32, count, sequence)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -90,7 +96,7 @@ impl Header {
         (!fits).then(|| Mismatch { mine: self.clone(), theirs: theirs.clone() })
     }
 
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let name = self.datatype.name().unwrap_or("unknown type");
         let mut text = format!("{}({} x {name}", self.kind.name(), self.count);
         if self.kind.reduces() {
@@ -120,41 +126,60 @@ impl Mismatch {
     }
 }
 
-/// The numbering of a communicator's collectives, and the announcements not yet compared.
+/// How many collectives without a root are remembered: more than a rank can be behind in them.
+const REMEMBERED: usize = 64;
+
+/// The collectives of a communicator that are to be compared with announcements.
 #[derive(Default)]
-pub(crate) struct Log {
-    sequence: AtomicU64,
-    pending: Mutex<Pending>,
-}
+pub(crate) struct Log(Mutex<Pending>);
 
 #[derive(Default)]
 struct Pending {
+    /// With a root, until the rank before has announced the same number.
     mine: HashMap<u64, Header>,
+    /// Without a root, the last ones.
+    rootless: VecDeque<Header>,
     theirs: HashMap<u64, Header>,
+    /// Every number below was entered.
+    entered: u64,
+}
+
+/// What became of a collective that was entered.
+pub(crate) enum Entry {
+    /// It was entered when its links were made.
+    Known,
+    Fresh,
+    Wrong(Mismatch),
 }
 
 impl Log {
-    /// The number of the collective that begins now. Replays of a graph count anew.
-    pub(crate) fn number(&self) -> u64 {
-        self.sequence.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Enters this rank's announcement.
-    pub(crate) fn mine(&self, mine: &Header) -> Option<Mismatch> {
-        let mut pending = lock(&self.pending);
-        match pending.theirs.remove(&mine.sequence) {
-            Some(theirs) => mine.compare(&theirs),
-            None => {
-                pending.mine.insert(mine.sequence, mine.clone());
-                None
-            }
+    /// Enters a collective of this rank.
+    pub(crate) fn mine(&self, mine: &Header) -> Entry {
+        let mut pending = lock(&self.0);
+        if mine.sequence < pending.entered {
+            return Entry::Known;
         }
+        pending.entered = mine.sequence + 1;
+        if let Some(theirs) = pending.theirs.remove(&mine.sequence) {
+            return mine.compare(&theirs).map_or(Entry::Fresh, Entry::Wrong);
+        }
+        if mine.kind.has_root() {
+            pending.mine.insert(mine.sequence, mine.clone());
+            return Entry::Fresh;
+        }
+        if pending.rootless.len() == REMEMBERED {
+            pending.rootless.pop_front();
+        }
+        pending.rootless.push_back(mine.clone());
+        Entry::Fresh
     }
 
     /// Enters the announcement of the rank before this one.
     pub(crate) fn theirs(&self, theirs: Header) -> Option<Mismatch> {
-        let mut pending = lock(&self.pending);
-        match pending.mine.remove(&theirs.sequence) {
+        let mut pending = lock(&self.0);
+        let with_root = pending.mine.remove(&theirs.sequence);
+        let rootless = || pending.rootless.iter().find(|mine| mine.sequence == theirs.sequence).cloned();
+        match with_root.or_else(rootless) {
             Some(mine) => mine.compare(&theirs),
             None => {
                 pending.theirs.insert(theirs.sequence, theirs);
@@ -200,9 +225,25 @@ mod tests {
     #[test]
     fn announcements_meet_in_either_order() {
         let log = Log::default();
-        assert!(log.mine(&sample(Kind::Broadcast, 1, 0)).is_none());
+        assert!(matches!(log.mine(&sample(Kind::Broadcast, 1, 0)), Entry::Fresh));
         assert!(log.theirs(sample(Kind::Broadcast, 1, 1)).is_some());
+        let log = Log::default();
         assert!(log.theirs(sample(Kind::Broadcast, 1, 1)).is_none());
-        assert!(log.mine(&sample(Kind::Broadcast, 1, 1)).is_none());
+        assert!(matches!(log.mine(&sample(Kind::Broadcast, 1, 0)), Entry::Wrong(_)));
+    }
+
+    #[test]
+    fn an_announcement_is_compared_with_a_collective_that_has_no_root() {
+        let log = Log::default();
+        assert!(matches!(log.mine(&sample(Kind::AllReduce, 1, 0)), Entry::Fresh));
+        assert!(log.theirs(sample(Kind::Gather, 1, 0)).is_some());
+    }
+
+    #[test]
+    fn a_collective_is_entered_once() {
+        let log = Log::default();
+        assert!(matches!(log.mine(&sample(Kind::Gather, 1, 0)), Entry::Fresh));
+        assert!(log.theirs(sample(Kind::Gather, 1, 0)).is_none());
+        assert!(matches!(log.mine(&sample(Kind::Gather, 1, 0)), Entry::Known));
     }
 }

@@ -15,16 +15,16 @@ use std::time::Duration;
 
 use airamp_vendor_abi::cuda::CudaError;
 
-use super::communicator::Communicator;
+use super::call::Collective;
 use super::communicator::health::Phase;
 use super::communicator::turns::Ticket;
+use super::communicator::{Communicator, LONG_WAIT, PATIENCE};
 use super::error::{NcclError, announce};
 use super::faults;
 use super::launch::Batch;
+use super::net::link;
 use crate::gpu::{Fault, memory};
-
-/// How long a closed connection waits for the control ring to say why.
-const PATIENCE: Duration = Duration::from_millis(500);
+use header::{Entry, Header};
 
 /// Why an operation did not come to its end.
 pub(crate) enum Broken {
@@ -86,27 +86,27 @@ impl Region {
 /// Runs a batch when its turn has come.
 pub(crate) fn run(batch: &Batch, mut ticket: Ticket) -> Result<(), Fault> {
     let comm = &batch.comm;
+    if ticket.too_late {
+        ticket.give_up();
+        let text = "an operation was replayed on a communicator that was destroyed";
+        return Err(Fault::new(CudaError::LAUNCH_FAILED, text));
+    }
     if ticket.wait().is_err() {
         return conclude(comm, Broken::Interrupted);
     }
     if let Some(delay) = faults::delay(comm.job_rank) {
         comm.health.pause(delay);
     }
-    match attempt(batch) {
+    match attempt(batch, ticket.first_collective) {
         // The next operation has to wait until what went wrong is on record.
         Err(broken) => conclude(comm, broken),
-        Ok(()) => {
-            // Whoever finds a disagreement tells the user, unless an operation is under way that
-            // will: look for it once this one no longer counts.
-            drop(ticket);
-            show_mistake(comm)
-        }
+        Ok(()) => show_mistake(comm),
     }
 }
 
-fn attempt(batch: &Batch) -> Result<(), Broken> {
-    for collective in &batch.collectives {
-        ring::run(&batch.comm, collective)?;
+fn attempt(batch: &Batch, first: u64) -> Result<(), Broken> {
+    for (collective, sequence) in batch.collectives.iter().zip(first..) {
+        ring::run(&batch.comm, collective, sequence)?;
     }
     pairs::run(&batch.comm, &batch.sends, &batch.recvs)
 }
@@ -127,32 +127,58 @@ fn conclude(comm: &Communicator, broken: Broken) -> Result<(), Fault> {
         Broken::Interrupted => {}
     }
     comm.name_trouble();
-    if comm.health.phase() == Phase::Destroyed {
-        let text = "an operation was replayed on a communicator that was destroyed";
-        return Err(Fault::new(CudaError::LAUNCH_FAILED, text));
-    }
     show_mistake(comm)
 }
 
-/// A mistake of the application faults the device.
+/// A mistake of the application, which was told when it was found, faults the device.
 fn show_mistake(comm: &Communicator) -> Result<(), Fault> {
     match comm.health.trouble() {
-        Some(NcclError::InvalidUsage(text)) => Err(Fault::new(CudaError::LAUNCH_FAILED, text)),
+        Some(NcclError::InvalidUsage(_)) => {
+            let text = "the device fails, since the ranks of a communicator in use on it disagree";
+            Err(Fault::new(CudaError::LAUNCH_FAILED, text))
+        }
         Some(_) | None => Ok(()),
     }
 }
 
-/// Tells the ranks that an operation's data does not pass that it begins.
-fn announce_header(comm: &Communicator, header: &header::Header) {
-    let Ok(own) = comm.membership() else {
+/// Says what the next operation will be, before the host waits for peers that may mean another.
+pub(crate) fn intend(comm: &Communicator, collectives: &[Collective]) {
+    for (collective, sequence) in collectives.iter().zip(comm.turns.next_collective()..) {
+        // Those who meet on the ring find out there, as soon as it is made.
+        let only_ring = !collective.kind.has_root() && !collective.kind.is_all_to_all();
+        enter(comm, &Header::of(collective, sequence), !only_ring);
+    }
+}
+
+/// Puts a collective on record. It is announced to the next rank where its data would not show
+/// everybody what it is.
+fn enter(comm: &Communicator, header: &Header, announced: bool) {
+    let (Ok(own), Some(control)) = (comm.membership(), comm.control()) else {
         return;
     };
-    if let Some(control) = comm.control() {
+    let entry = comm.log.mine(header);
+    if announced && !matches!(entry, Entry::Known) {
         control.announce(&header.encode());
-        if let Some(mismatch) = comm.log.mine(header) {
-            comm.disagree(own.previous(), &mismatch);
-        }
     }
+    if let Entry::Wrong(mismatch) = entry {
+        comm.disagree(own.previous(), &mismatch);
+    }
+}
+
+/// Sleeps until a link is ready or the pause is over. A sleep that takes long is told: `whom`
+/// says which rank it is for, and in what.
+fn await_links(
+    comm: &Communicator,
+    wanted: &mut [libc::pollfd],
+    pause: Option<Duration>,
+    whom: impl FnOnce() -> (usize, String),
+) -> Result<(), Broken> {
+    let ready = link::wait(wanted, pause.or(Some(LONG_WAIT))).map_err(|_| Broken::Interrupted)?;
+    if !ready && pause.is_none() {
+        let (rank, what) = whom();
+        comm.name_long_wait(rank, &format!("in {what}"));
+    }
+    Ok(())
 }
 
 /// A link that ended says so; what the operating system calls it helps nobody.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use airamp_vendor_abi::nccl::RedOp;
 
 use super::header::{HEADER_BYTES, Header};
-use super::{Broken, Region, closed};
+use super::{Broken, Region, await_links, closed};
 use crate::nccl::call::{Kind, Message};
 use crate::nccl::communicator::Communicator;
-use crate::nccl::net::link::{self, Link, Progress};
+use crate::nccl::net::link::{Link, Progress};
 use crate::nccl::net::shaping::Bucket;
 
 /// Most bytes that one pair moves before the others get their turn.
@@ -69,7 +69,8 @@ pub(super) fn run(comm: &Communicator, sends: &[Message], recvs: &[Message]) -> 
         if wanted.is_empty() && pause.is_none() {
             return Ok(());
         }
-        link::wait(&mut wanted, pause).map_err(|_| Broken::Interrupted)?;
+        let unfinished = || incoming.iter().chain(&outgoing).find_map(Channel::unfinished);
+        await_links(comm, &mut wanted, pause, || unfinished().unwrap_or_default())?;
     }
 }
 
@@ -110,6 +111,11 @@ fn channels(
 }
 
 impl Channel {
+    /// The peer and the message that is not over yet.
+    fn unfinished(&self) -> Option<(usize, String)> {
+        self.queue.get(self.current).map(|(header, _)| (self.peer, header.describe()))
+    }
+
     fn poll(&self, events: i16) -> libc::pollfd {
         libc::pollfd { fd: self.link.fd(), events, revents: 0 }
     }

@@ -7,17 +7,17 @@
 use super::buffers::Buffers;
 use super::header::{HEADER_BYTES, Header};
 use super::plans::{self, Cursor, Plan, Shape};
-use super::{Broken, announce_header, closed};
+use super::{Broken, await_links, closed, enter};
 use crate::nccl::call::{Collective, Kind};
 use crate::nccl::communicator::Communicator;
-use crate::nccl::net::link::{self, Link, Progress};
+use crate::nccl::net::link::{Link, Progress};
 
 /// Most bytes per system call, and the size of the buffer in which contributions are combined:
 /// large enough to amortise the call, small enough for the second-level cache.
 const CHUNK: usize = 256 * 1024;
 
 /// Runs one collective to its end.
-pub(super) fn run(comm: &Communicator, collective: &Collective) -> Result<(), Broken> {
+pub(super) fn run(comm: &Communicator, collective: &Collective, sequence: u64) -> Result<(), Broken> {
     let own = comm.membership().map_err(|_| Broken::Interrupted)?;
     let (rank, size) = (own.rank, own.size());
     let mut buffers = Buffers::prepare(collective, rank, size)?;
@@ -25,12 +25,9 @@ pub(super) fn run(comm: &Communicator, collective: &Collective) -> Result<(), Br
         buffers.finish_alone();
         return Ok(());
     }
-    let Collective { kind, datatype, op, root, count, .. } = *collective;
-    let header = Header::new(kind, datatype, op, root as i32, count, comm.log.number());
-    if kind.has_root() {
-        announce_header(comm, &header);
-    }
-    if matches!(kind, Kind::Gather | Kind::Scatter) {
+    let header = Header::of(collective, sequence);
+    enter(comm, &header, header.kind.has_root());
+    if matches!(collective.kind, Kind::Gather | Kind::Scatter) {
         return Ok(());
     }
     let plan = plan_for(collective, rank, size);
@@ -40,14 +37,15 @@ pub(super) fn run(comm: &Communicator, collective: &Collective) -> Result<(), Br
         return Err(Broken::Interrupted);
     };
     drop(links);
-    let mut ring = Ring { comm, out: &out, into: &into, next: own.next(), previous: own.previous() };
+    let (next, previous) = (own.next(), own.previous());
+    let mut ring = Ring { comm, header: &header, out: &out, into: &into, next, previous };
     // AlltoAll has no data on the ring, but everybody has to mean it.
     let checks_only = plan.sends.is_empty() && plan.receives.is_empty();
     if checks_only || !plan.sends.is_empty() {
         ring.write_all(&header.encode())?;
     }
     if checks_only || !plan.receives.is_empty() {
-        ring.expect(&header)?;
+        ring.expect()?;
     }
     ring.drive(&plan, &mut buffers)
 }
@@ -67,6 +65,7 @@ fn plan_for(collective: &Collective, rank: usize, size: usize) -> Plan {
 /// The two links of a rank in its ring.
 struct Ring<'a> {
     comm: &'a Communicator,
+    header: &'a Header,
     out: &'a Link,
     into: &'a Link,
     next: usize,
@@ -86,7 +85,7 @@ impl Ring<'_> {
     }
 
     /// Reads the header of the rank before and compares.
-    fn expect(&self, mine: &Header) -> Result<(), Broken> {
+    fn expect(&self) -> Result<(), Broken> {
         let mut bytes = [0; HEADER_BYTES];
         let mut filled = 0;
         while filled < bytes.len() {
@@ -96,7 +95,7 @@ impl Ring<'_> {
             }
         }
         let theirs = Header::decode(&bytes).ok_or(Broken::Closed(self.previous))?;
-        match mine.compare(&theirs) {
+        match self.header.compare(&theirs) {
             Some(mismatch) => Err(Broken::Disagreement(self.previous, mismatch)),
             None => Ok(()),
         }
@@ -110,7 +109,8 @@ impl Ring<'_> {
         if into {
             wanted.push(libc::pollfd { fd: self.into.fd(), events: libc::POLLIN, revents: 0 });
         }
-        link::wait(&mut wanted, pause).map_err(|_| Broken::Interrupted)
+        let peer = if into { self.previous } else { self.next };
+        await_links(self.comm, &mut wanted, pause, || (peer, self.header.describe()))
     }
 
     /// Both streams of a plan, until both are at their end.

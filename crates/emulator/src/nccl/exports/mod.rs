@@ -12,14 +12,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use airamp_vendor_abi::nccl::NcclResult;
 
 use super::error::{self, NcclError, Outcome};
-use super::faults;
+use super::{faults, group};
 
 pub use collectives::*;
 pub use communicators::*;
 pub use information::*;
 
-/// Defines `nccl*` and `pnccl*` from one body, which does not call either by name: a preloaded
-/// library may stand before both.
+/// Defines `nccl*` and `pnccl*` from one body. Only where the real library calls an export of its own
+/// does a body do so too, by an address that the dynamic linker has filled in: a preloaded library may
+/// stand before it and has to bear that.
 macro_rules! exported {
     ($($(#[$doc:meta])* fn $name:ident / $pname:ident ($($arg:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         $(#[$doc])*
@@ -46,7 +47,13 @@ pub(crate) use exported;
 /// Between C and the crate: faults by order, no unwinding, a result code.
 #[inline]
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Outcome) -> NcclResult {
-    let guarded = faults::enter(function).and_then(|()| {
+    let entered = faults::enter(function).inspect_err(|error| {
+        // Whatever the end of a group returns, the group is over.
+        if matches!(function, "ncclGroupEnd" | "ncclGroupSimulateEnd") {
+            group::abandon(error);
+        }
+    });
+    let guarded = entered.and_then(|()| {
         let panicked = |_| Err(NcclError::Internal(format!("{function} panicked")));
         catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(panicked)
     });

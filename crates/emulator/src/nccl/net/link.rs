@@ -75,8 +75,8 @@ fn attempt(mut io: impl FnMut() -> Result<usize>) -> Result<Option<usize>> {
     }
 }
 
-/// Sleeps until a link is ready for what is asked of it, or the pause is over.
-pub(crate) fn wait(wanted: &mut [libc::pollfd], pause: Option<std::time::Duration>) -> Result<()> {
+/// Sleeps until a link is ready for what is asked of it, or the pause is over, which is `false`.
+pub(crate) fn wait(wanted: &mut [libc::pollfd], pause: Option<std::time::Duration>) -> Result<bool> {
     let timeout = pause.map(|pause| libc::timespec {
         tv_sec: pause.as_secs() as libc::time_t,
         tv_nsec: pause.subsec_nanos().into(),
@@ -87,9 +87,9 @@ pub(crate) fn wait(wanted: &mut [libc::pollfd], pause: Option<std::time::Duratio
         unsafe { libc::ppoll(wanted.as_mut_ptr(), wanted.len() as libc::nfds_t, timeout, std::ptr::null()) };
     match ready {
         -1 => match Error::last_os_error() {
-            error if error.kind() == ErrorKind::Interrupted => Ok(()),
+            error if error.kind() == ErrorKind::Interrupted => Ok(true),
             error => Err(error),
         },
-        _ => Ok(()),
+        ready => Ok(ready > 0),
     }
 }
