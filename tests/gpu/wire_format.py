@@ -11,7 +11,11 @@ FORMATS = {"e4m3": 0, "e5m2": 1, "int8": 2, "auto": 3}
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "int8": 127.0}
 LARGEST_SCALE = {"e4m3": 0x7B12, "e5m2": 0x7792, "int8": 0x7C01}
 FLOAT8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-NOT_A_NUMBER = {torch.float16: (torch.int16, 0x7E00), torch.bfloat16: (torch.int16, 0x7FC0), torch.float32: (torch.int32, 0x7FC00000)}
+NOT_A_NUMBER = {
+    torch.float16: (torch.int16, 0x7E00),
+    torch.bfloat16: (torch.int16, 0x7FC0),
+    torch.float32: (torch.int32, 0x7FC00000),
+}
 
 
 def blocks_of(count):

@@ -3,18 +3,24 @@
 // 4b to 4b + 3, its keepers, which compute its scale while the others compute those of theirs.
 #pragma once
 
-#include "tile.h"
+#include "elements.h"
 
 DEVICE int kept_block() { return lane_of_block() >> 2; }
 
-// The largest magnitude in each block, as bits: in this order non-finite numbers come last.
-DEVICE u32 largest_magnitude(const LaneValues& x) {
+// The largest magnitude among a lane's elements of one block, as bits of the type. In the order of bits
+// non-finite elements come last.
+template <class Element> DEVICE u32 largest_held(const LaneElements<Element>& x, int held) {
+    u32 most = 0;
+    UNROLL for (int w = 0; w < Layout<Element>::WORDS; ++w)
+        most = Layout<Element>::PER_WORD == 2 ? larger_halves(most, x.of[held][w] & 0x7fff7fffu)
+                                              : larger(most, x.of[held][w] & 0x7fffffffu);
+    return Layout<Element>::PER_WORD == 2 ? larger(most >> 16, most & 0xffffu) : most;
+}
+
+// The largest magnitude in the block that this lane keeps.
+template <class Element> DEVICE u32 largest_magnitude(const LaneElements<Element>& x) {
     u32 most[HELD_BLOCKS];
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-        most[held] = 0;
-        UNROLL for (int i = 0; i < HELD; ++i)
-            most[held] = larger(most[held], bits_of(x.of[held][i]) & 0x7fffffffu);
-    }
+    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) most[held] = largest_held<Element>(x, held);
     bool upper = (lane_of_block() & 8) != 0;
     bool odd = (lane_of_block() & 4) != 0;
     u32 even_block = larger(upper ? most[2] : most[0], exchange<8>(upper ? most[0] : most[2]));

@@ -16,13 +16,13 @@ struct TileCodes {
 
 template <class Element> DEVICE void load_codes(const u8* packet, const Tile& tile, TileCodes& into) {
     typedef Layout<Element> Layout;
-    into.scale_words = *(const Words4*)(packet + tile.scale_words_at);
+    into.scale_words = load((const Words4*)(packet + tile.scale_words_at));
     const u8* block = packet + tile.codes_at() + side() * BLOCK;
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
         Words2 both = {{0, 0}};
         if (tile.has_block(held)) {
             if (Layout::RUNS == 1) {
-                both = *(const Words2*)(block + Layout::run_at(0));
+                both = load((const Words2*)(block + Layout::run_at(0)));
             } else {
                 both.of[0] = *(const u32*)(block + Layout::run_at(0));
                 both.of[1] = *(const u32*)(block + Layout::run_at(1));
@@ -40,7 +40,7 @@ template <class Element> DEVICE void store_codes(const LaneCodes& codes, const T
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
         if (tile.has_block(held)) {
             if (Layout::RUNS == 1) {
-                *(Words2*)(block + Layout::run_at(0)) = Words2{{codes.of[held][0], codes.of[held][1]}};
+                store((Words2*)(block + Layout::run_at(0)), Words2{{codes.of[held][0], codes.of[held][1]}});
             } else {
                 *(u32*)(block + Layout::run_at(0)) = codes.of[held][0];
                 *(u32*)(block + Layout::run_at(1)) = codes.of[held][1];

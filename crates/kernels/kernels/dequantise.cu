@@ -7,13 +7,12 @@ DEVICE void dequantise(const void* packets, u64 packet_stride, u64 blocks_per_pa
                        void* output) {
     SHARED Staging<Element> staging;
     Cut cut(count, blocks_per_packet);
-    u64 tiles = cut.tiles();
-    NO_UNROLL for (u64 number = warp_in_grid(); number < tiles; number += warps_in_grid()) {
+    NO_UNROLL for (u64 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
         Tile tile = cut.tile(number);
-        LaneValues x;
+        LaneElements<Element> x;
         RankPackets packet = {(const u8*)packets + tile.packet * packet_stride, 0, 1, 1.0f};
-        u32 non_finite = sum_tiles<Element>(format, packet, tile, x);
-        store_elements<Element>(x, non_finite, tile, staging, (typename Element::Bits*)output + cut.start(tile));
+        sum_tiles<Element>(format, packet, tile, x);
+        store_elements<Element>(x, tile, staging, (typename Element::Bits*)output + tile.start);
     }
 }
 

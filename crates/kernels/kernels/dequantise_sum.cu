@@ -8,12 +8,11 @@ DEVICE void dequantise_sum(const void* packets, u64 packet_stride, u32 ranks, u6
     SHARED Staging<Element> staging;
     RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f};
     Cut cut(count, ~0ull);
-    u64 tiles = cut.tiles();
-    NO_UNROLL for (u64 number = warp_in_grid(); number < tiles; number += warps_in_grid()) {
+    NO_UNROLL for (u64 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
         Tile tile = cut.tile(number);
-        LaneValues sum;
-        u32 non_finite = sum_tiles<Element>(format, all, tile, sum);
-        store_elements<Element>(sum, non_finite, tile, staging, (typename Element::Bits*)output + cut.start(tile));
+        LaneElements<Element> x;
+        sum_tiles<Element>(format, all, tile, x);
+        store_elements<Element>(x, tile, staging, (typename Element::Bits*)output + tile.start);
     }
 }
 

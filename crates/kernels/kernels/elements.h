@@ -1,9 +1,38 @@
-// A tile's elements between a user's buffer and the lanes, as binary32. 16 bytes at a time where the
-// buffer's alignment and the packet's end allow it, else element by element by way of shared memory;
-// beyond the end they are +0.
+// A tile's elements as the lanes hold them: the words of memory, whatever the type, and their way from
+// and to a user's buffer. 16 bytes at a time where the buffer's alignment and the packet's end allow it, else
+// element by element by way of shared memory; beyond the end elements are +0.
 #pragma once
 
 #include "tile.h"
+
+template <class Element> struct LaneElements {
+    typedef ::Layout<Element> Layout;
+    u32 of[HELD_BLOCKS][Layout::WORDS];
+
+    DEVICE float value(int held, int i) const {
+        u32 word = of[held][i / Layout::PER_WORD];
+        if constexpr (Layout::PER_WORD == 1) return Element::widen(word);
+        else return i % 2 == 0 ? Element::widen(word & 0xffffu) : Element::widen_upper(word);
+    }
+    DEVICE u32 magnitude_bits(int held, int i) const {
+        u32 word = of[held][i / Layout::PER_WORD];
+        if constexpr (Layout::PER_WORD == 1) return word & 0x7fffffffu;
+        else return (i % 2 == 0 ? word : word >> 16) & 0x7fffu;
+    }
+    DEVICE void set(int held, int i, u32 bits) {
+        u32& word = of[held][i / Layout::PER_WORD];
+        if constexpr (Layout::PER_WORD == 1) word = bits;
+        else word = i % 2 == 0 ? (word & 0xffff0000u) | bits : (word & 0xffffu) | (bits << 16);
+    }
+    // The run of 16 bytes.
+    DEVICE Words4 run(int held, int number) const {
+        const u32* first = &of[held][4 * number];
+        return Words4{{first[0], first[1], first[2], first[3]}};
+    }
+    DEVICE void set_run(int held, int number, const Words4& words) {
+        UNROLL for (int w = 0; w < 4; ++w) of[held][4 * number + w] = words.of[w];
+    }
+};
 
 // Two blocks per warp: what its lanes hold of one block each.
 template <class Element> struct Staging {
@@ -12,16 +41,16 @@ template <class Element> struct Staging {
     DEVICE typename Element::Bits* own() { return of[thread_in_group() / WARP]; }
 };
 
-template <class Element> struct LaneWords { Words4 of[HELD_BLOCKS][Layout<Element>::RUNS]; };
-
 template <class Element>
-DEVICE void load_words(const typename Element::Bits* start, const Tile& tile, Staging<Element>& staging,
-                       LaneWords<Element>& words) {
+DEVICE void load_elements(const typename Element::Bits* start, const Tile& tile, Staging<Element>& staging,
+                          LaneElements<Element>& x) {
     typedef Layout<Element> Layout;
     if (tile.is_whole() && is_aligned(start)) {
         UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-            UNROLL for (int run = 0; run < Layout::RUNS; ++run)
-                words.of[held][run] = *(const Words4*)(start + tile.block(held) * BLOCK + Layout::run_at(run));
+            UNROLL for (int run = 0; run < Layout::RUNS; ++run) {
+                const auto* from = start + tile.block(held) * BLOCK + Layout::run_at(run);
+                x.set_run(held, run, load((const Words4*)from));
+            }
         return;
     }
     typename Element::Bits* staged = staging.own();
@@ -32,25 +61,27 @@ DEVICE void load_words(const typename Element::Bits* start, const Tile& tile, St
         }
         wait_for_warp();
         UNROLL for (int run = 0; run < Layout::RUNS; ++run)
-            words.of[held][run] = *(const Words4*)(staged + side() * BLOCK + Layout::run_at(run));
+            x.set_run(held, run, load((const Words4*)(staged + side() * BLOCK + Layout::run_at(run))));
         wait_for_warp();
     }
 }
 
 template <class Element>
-DEVICE void store_words(const LaneWords<Element>& words, const Tile& tile, Staging<Element>& staging,
-                        typename Element::Bits* start) {
+DEVICE void store_elements(const LaneElements<Element>& x, const Tile& tile, Staging<Element>& staging,
+                           typename Element::Bits* start) {
     typedef Layout<Element> Layout;
     if (tile.is_whole() && is_aligned(start)) {
         UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-            UNROLL for (int run = 0; run < Layout::RUNS; ++run)
-                *(Words4*)(start + tile.block(held) * BLOCK + Layout::run_at(run)) = words.of[held][run];
+            UNROLL for (int run = 0; run < Layout::RUNS; ++run) {
+                auto* to = start + tile.block(held) * BLOCK + Layout::run_at(run);
+                store((Words4*)to, x.run(held, run));
+            }
         return;
     }
     typename Element::Bits* staged = staging.own();
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
         UNROLL for (int run = 0; run < Layout::RUNS; ++run)
-            *(Words4*)(staged + side() * BLOCK + Layout::run_at(run)) = words.of[held][run];
+            store((Words4*)(staged + side() * BLOCK + Layout::run_at(run)), x.run(held, run));
         wait_for_warp();
         NO_UNROLL for (u32 i = thread_in_group() % WARP; i < 2 * BLOCK; i += WARP) {
             u32 at = held * 2 * BLOCK + i;
@@ -58,35 +89,4 @@ DEVICE void store_words(const LaneWords<Element>& words, const Tile& tile, Stagi
         }
         wait_for_warp();
     }
-}
-
-template <class Element>
-DEVICE void load_elements(const typename Element::Bits* start, const Tile& tile, Staging<Element>& staging,
-                          LaneValues& x) {
-    constexpr int BITS = 8 * sizeof(typename Element::Bits);
-    LaneWords<Element> words;
-    load_words<Element>(start, tile, staging, words);
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-        UNROLL for (int i = 0; i < HELD; ++i) {
-            u32 word = words.of[held][i / Layout<Element>::RUN].of[i % Layout<Element>::RUN * BITS / 32];
-            x.of[held][i] = Element::widen(BITS == 32 ? word : i % 2 == 0 ? word & 0xffffu : word >> 16);
-        }
-}
-
-// The elements whose bits are set in `non_finite`, 8 to a block, are written as NaN.
-template <class Element>
-DEVICE void store_elements(const LaneValues& x, u32 non_finite, const Tile& tile, Staging<Element>& staging,
-                           typename Element::Bits* start) {
-    LaneWords<Element> words;
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-        u32 bits[HELD];
-        UNROLL for (int i = 0; i < HELD; ++i) {
-            bits[i] = Element::narrow(x.of[held][i]);
-            if ((non_finite >> (HELD * held + i)) & 1) bits[i] = Element::NOT_A_NUMBER;
-        }
-        UNROLL for (int w = 0; w < 4 * Layout<Element>::RUNS; ++w)
-            words.of[held][w / 4].of[w % 4] =
-                sizeof(typename Element::Bits) == 4 ? bits[w] : bits[2 * w % HELD] | (bits[(2 * w + 1) % HELD] << 16);
-    }
-    store_words<Element>(words, tile, staging, start);
 }

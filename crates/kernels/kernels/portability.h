@@ -9,6 +9,10 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
 
+// What one access moves.
+struct alignas(16) Words4 { u32 of[4]; };
+struct alignas(8) Words2 { u32 of[2]; };
+
 // Lanes that decide together. A wave of 64 counts as two of them.
 constexpr u32 WARP = 32;
 // The most threads that a group may have.
@@ -37,9 +41,24 @@ DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
 DEVICE void add_atomically(u64* sum, u64 value) { atomicAdd(sum, value); }
 DEVICE void add_atomically(double* sum, double value) { atomicAdd(sum, value); }
 
+// By CUDA's own types: of a struct the compiler may load one member after the other.
+DEVICE Words4 load(const Words4* from) {
+    uint4 words = *(const uint4*)from;
+    return {{words.x, words.y, words.z, words.w}};
+}
+DEVICE Words2 load(const Words2* from) {
+    uint2 words = *(const uint2*)from;
+    return {{words.x, words.y}};
+}
+DEVICE void store(Words4* to, const Words4& words) {
+    *(uint4*)to = make_uint4(words.of[0], words.of[1], words.of[2], words.of[3]);
+}
+DEVICE void store(Words2* to, const Words2& words) { *(uint2*)to = make_uint2(words.of[0], words.of[1]); }
+
 DEVICE u32 bits_of(float value) { return __float_as_uint(value); }
 DEVICE float float_of(u32 bits) { return __uint_as_float(bits); }
 DEVICE u32 bits_set(u32 value) { return __popc(value); }
+DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
 #elif defined(__HIP__)
 
@@ -78,6 +97,7 @@ template <class Number> DEVICE void add_atomically(Number* sum, Number value) {
 DEVICE u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
 DEVICE float float_of(u32 bits) { return __builtin_bit_cast(float, bits); }
 DEVICE u32 bits_set(u32 value) { return __builtin_popcount(value); }
+DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 #else
 
@@ -100,6 +120,11 @@ DEVICE u32 bits_set(u32 value) { return __builtin_popcount(value); }
 #define NO_UNROLL
 #endif
 
+#if !defined(__CUDACC_RTC__)
+template <class Words> DEVICE Words load(const Words* from) { return *from; }
+template <class Words> DEVICE void store(Words* to, const Words& words) { *to = words; }
+#endif
+
 template <int MASK> DEVICE float exchange(float value) { return float_of(exchange<MASK>(bits_of(value))); }
 template <int LANE> DEVICE float from_lane(float value) { return float_of(from_lane<LANE>(bits_of(value))); }
 template <int MASK> DEVICE double exchange(double value) {
@@ -110,6 +135,10 @@ template <int MASK> DEVICE double exchange(double value) {
     return word.number;
 }
 
+// The first statement of a branch that is hardly ever taken: what has a side effect is not computed
+// ahead of the branch, however cheap it looks.
+DEVICE void rarely_here() { asm volatile(""); }
+
 DEVICE u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 DEVICE u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
 DEVICE u64 smaller(u64 a, u64 b) { return a < b ? a : b; }
@@ -119,3 +148,21 @@ DEVICE float within(float value, float limit) {
     return below > -limit ? below : -limit;
 }
 DEVICE float magnitude(float value) { return float_of(bits_of(value) & 0x7fffffffu); }
+
+// The larger of the upper and of the lower halves of two words.
+DEVICE u32 larger_halves(u32 a, u32 b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    return __vmaxu2(a, b);
+#else
+    return larger(a & 0xffff0000u, b & 0xffff0000u) | larger(a & 0xffffu, b & 0xffffu);
+#endif
+}
+
+// The word 0x4b00bb00 with byte `index` of `word` for bb.
+DEVICE u32 byte_in_4b00xx00(u32 word, int index) {
+#if defined(__CUDACC_RTC__)
+    return __byte_perm(word, 0x4b000000u, 0x7404u | (index << 4));
+#else
+    return (((word >> (8 * index)) & 0xffu) << 8) | 0x4b000000u;
+#endif
+}

@@ -1,6 +1,6 @@
 // airamp_quantise_T: a buffer of elements becomes packets.
 #include "elements.h"
-#include "measure_tile.h"
+#include "write_tile.h"
 
 template <class Element>
 DEVICE void quantise(const void* input, u64 count, void* packets, u64 packet_stride, u64 blocks_per_packet,
@@ -9,11 +9,10 @@ DEVICE void quantise(const void* input, u64 count, void* packets, u64 packet_str
     SHARED Staging<Element> staging;
     begin_stats(&group, stats);
     Cut cut(count, blocks_per_packet);
-    u64 tiles = cut.tiles();
-    NO_UNROLL for (u64 number = warp_in_grid(); number < tiles; number += warps_in_grid()) {
+    NO_UNROLL for (u64 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
         Tile tile = cut.tile(number);
-        LaneValues x;
-        load_elements<Element>((const typename Element::Bits*)input + cut.start(tile), tile, staging, x);
+        LaneElements<Element> x;
+        load_elements<Element>((const typename Element::Bits*)input + tile.start, tile, staging, x);
         u8* packet = (u8*)packets + tile.packet * packet_stride;
         write_tile<Element>(format, x, tile, packet, stats == nullptr ? nullptr : &group);
     }

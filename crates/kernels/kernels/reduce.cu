@@ -1,18 +1,13 @@
 // airamp_reduce_T: the packets of all ranks become the packet of their sum: the two-shot's middle.
-#include "measure_tile.h"
+#include "write_tile.h"
 
-// What the sum is as elements of the user's type, read back. What others sent behind the count is not ours
-// to pass on.
-template <class Element> DEVICE void as_elements(LaneValues& x, u32 non_finite, const Tile& tile) {
+// What other ranks sent behind the count is not ours to pass on.
+template <class Element> DEVICE void clear_behind_the_end(const Tile& tile, LaneElements<Element>& x) {
+    if (tile.is_whole()) return;
+    rarely_here();
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
         UNROLL for (int i = 0; i < HELD; ++i)
-            x.of[held][i] = Element::widen(Element::narrow(x.of[held][i]));
-    if (non_finite == 0 && tile.is_whole()) return;
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-        UNROLL for (int i = 0; i < HELD; ++i) {
-            if ((non_finite >> (HELD * held + i)) & 1) x.of[held][i] = float_of(INFINITE);
-            if (tile.block(held) * BLOCK + Layout<Element>::at(i) >= tile.count) x.of[held][i] = 0.0f;
-        }
+            if (tile.block(held) * BLOCK + Layout<Element>::at(i) >= tile.count) x.set(held, i, 0);
 }
 
 template <class Element>
@@ -22,13 +17,12 @@ DEVICE void reduce(const void* packets, u64 packet_stride, u32 ranks, u64 count,
     begin_stats(&group, stats);
     RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f};
     Cut cut(count, ~0ull);
-    u64 tiles = cut.tiles();
-    NO_UNROLL for (u64 number = warp_in_grid(); number < tiles; number += warps_in_grid()) {
+    NO_UNROLL for (u64 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
         Tile tile = cut.tile(number);
-        LaneValues sum;
-        u32 non_finite = sum_tiles<Element>(format, all, tile, sum);
-        as_elements<Element>(sum, non_finite, tile);
-        write_tile<Element>(format, sum, tile, (u8*)out_packet, stats == nullptr ? nullptr : &group);
+        LaneElements<Element> x;
+        sum_tiles<Element>(format, all, tile, x);
+        clear_behind_the_end<Element>(tile, x);
+        write_tile<Element>(format, x, tile, (u8*)out_packet, stats == nullptr ? nullptr : &group);
     }
     end_stats(&group, stats);
 }

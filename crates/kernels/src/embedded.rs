@@ -38,13 +38,13 @@ pub fn sources() -> &'static [Source] {
         "element_types.h",
         "elements.h",
         "formats.h",
-        "measure_tile.h",
         "portability.h",
         "quantise.cu",
         "read_tile.h",
         "reduce.cu",
         "stats.h",
         "tile.h",
+        "write_blocks.h",
         "write_tile.h",
     ]
 }

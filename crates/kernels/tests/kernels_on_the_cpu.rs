@@ -130,6 +130,61 @@ fn a_block_of_huge_elements_counts_its_saturated_ones() {
     assert!(saturated > 0, "nothing saturated, so nothing was tested");
 }
 
+/// Whether the codec writes this block as INT8 under `auto`.
+fn is_int8(element: Element, block: &[u8]) -> bool {
+    quantised(element, block, Format::Auto).0[129] & 0x80 != 0
+}
+
+/// The block with the element at `at` halfway on its way to zero, and on, as long as that leaves the choice
+/// between E4M3 and INT8 as it is; beside it, the one a bit further, for which it is not. `None` if even zero
+/// leaves it.
+fn on_the_edge(element: Element, block: &[u8], at: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+    let with = |magnitude: u32| {
+        let mut block = block.to_vec();
+        let place = &mut block[at * element.size()..][..element.size()];
+        let sign = place[element.size() - 1] & 0x80;
+        place.copy_from_slice(&magnitude.to_le_bytes()[..element.size()]);
+        place[element.size() - 1] |= sign;
+        block
+    };
+    let mut bytes = [0; 4];
+    bytes[..element.size()].copy_from_slice(&block[at * element.size()..][..element.size()]);
+    bytes[element.size() - 1] &= 0x7f;
+    let (mut same, mut other) = (u32::from_le_bytes(bytes), 0);
+    let choice = is_int8(element, block);
+    if is_int8(element, &with(other)) == choice {
+        return None;
+    }
+    while same - other > 1 {
+        let middle = other + (same - other) / 2;
+        if is_int8(element, &with(middle)) == choice { same = middle } else { other = middle }
+    }
+    Some((with(same), with(other)))
+}
+
+#[test]
+fn the_choice_between_e4m3_and_int8_changes_where_the_codecs_does() {
+    // Each element in turn is brought to the edge of the choice. What is left between the two errors is
+    // then so little that another order of their sums would show.
+    let mut numbers = Numbers::new(10);
+    for element in Element::ALL {
+        let mut edges = Vec::new();
+        for _ in 0..12 {
+            let mut block = inputs::of_kind(Kind::Spikes, element, 128, &mut numbers);
+            for at in 0..128 {
+                if let Some((same, other)) = on_the_edge(element, &block, at) {
+                    edges.extend_from_slice(&same);
+                    edges.extend(other);
+                    block = same;
+                }
+            }
+        }
+        assert!(edges.len() > 100 * 128 * element.size(), "too few edges to tell anything");
+        let input = Buffer::of(&edges, 0);
+        quantises_like_the_codec(GRID, element, &input, Format::Auto, "on the edge");
+    }
+}
+
 /// A buffer cut into packets of `blocks` blocks, by the codec.
 fn cut_by_the_codec(element: Element, input: &[u8], format: Format, blocks: usize, stride: usize) -> Vec<u8> {
     let pieces = input.chunks(blocks * 128 * element.size());

@@ -3,6 +3,7 @@
 // Included by portability.h in place of a GPU's own names.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 
 #define DEVICE inline
@@ -20,9 +21,11 @@ void wait_for_warp();
 u32 value_of_lane(u32 value, u32 lane);
 bool any_in_warp(bool value);
 
-template <int MASK> DEVICE u32 exchange(u32 value) { return value_of_lane(value, thread_in_group() % WARP ^ MASK); }
+template <int MASK> DEVICE u32 exchange(u32 value) {
+    return value_of_lane(value, (thread_in_group() % WARP) ^ MASK);
+}
 template <int LANE> DEVICE u32 from_lane(u32 value) {
-    return value_of_lane(value, (thread_in_group() % WARP & 16) | LANE);
+    return value_of_lane(value, ((thread_in_group() % WARP) & 16) | LANE);
 }
 template <class Number> DEVICE void add_atomically(Number* sum, Number value) { *sum += value; }
 
@@ -37,3 +40,4 @@ DEVICE float float_of(u32 bits) {
     return value;
 }
 DEVICE u32 bits_set(u32 value) { return __builtin_popcount(value); }
+DEVICE float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }

@@ -11,9 +11,10 @@ use airamp_vendor_abi::cuda::DevicePtr;
 use super::LoadError;
 use super::source::Found;
 
-/// Threads in a thread block, of which 32 share a block of the wire format.
+/// Threads in a thread block.
 const THREADS: u32 = 256;
-const BLOCKS_AT_ONCE: u64 = (THREADS / 32) as u64;
+/// Blocks of the wire format that a thread block works on at once: eight for each 32 threads.
+const BLOCKS_AT_ONCE: u64 = (THREADS / 32 * 8) as u64;
 /// Thread blocks that a multiprocessor can hold at the same time; the kernels loop
 /// over what is left.
 const RESIDENT: u32 = 8;
