@@ -61,7 +61,7 @@ impl CommandError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Launch(error) => error.exit_code(),
-            Self::Arguments(_) => 2,
+            Self::Arguments(_) | Self::Kernels(KernelsError::UnknownArchitecture { .. }) => 2,
             _ => launch::FAILED,
         }
     }
@@ -73,6 +73,12 @@ mod tests {
     use clap::CommandFactory;
 
     const PAGE: &str = include_str!("../../../docs/airamp.md");
+
+    #[test]
+    fn an_architecture_that_there_is_not_is_a_wrong_argument() {
+        let error = KernelsError::UnknownArchitecture { given: "sm_1".into(), known: "sm_90".into() };
+        assert_eq!(CommandError::from(error).exit_code(), 2);
+    }
 
     #[test]
     fn the_definitions_are_sound() {
