@@ -2,7 +2,8 @@
 
     AIRAMP_BLOBS=crates/kernels/blobs python3 tests/gpu/kernels.py              check, then measure
     … python3 tests/gpu/kernels.py --check | --measure                          one of them
-    compute-sanitizer --tool memcheck python3 tests/gpu/kernels.py --sanitize   each kernel once, ragged sizes
+    compute-sanitizer --tool memcheck --kernel-name kernel_substring=airamp_ \
+        python3 tests/gpu/kernels.py --sanitize                                 each kernel once, ragged sizes
 
 Needs PyTorch with CUDA and nothing else; what is expected comes from wire_format.py beside this file.
 Exit status: 0 all right, 1 wrong bits or slower than asked for (--floor, percent of a copy's rate), 77 no GPU.
@@ -22,6 +23,11 @@ DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 THREADS = 256
 TILE = 1024
 MIB = 1 << 20
+# The tag of the first packet that is read, and of every one that is written.
+TAG = (0x0123456789ABCDEF, 0xFFFFFFFE)
+OUT_TAG = (5, 1 << 33)
+# saturated, non-finite blocks, squared error, signal, foreign packets
+COUNTERS = 5
 
 
 class Driver:
@@ -87,26 +93,25 @@ class Kernels:
         kind, number = value
         return ctypes.c_uint32(number) if kind == "u32" else ctypes.c_uint64(number)
 
-    def quantise(self, kind, elements, packets, stride, blocks, form, stats=None):
+    def quantise(self, kind, elements, packets, stride, blocks, form, stats=None, tag=TAG):
         count = elements.numel()
-        arguments = (elements, u64(count), packets, u64(stride), u64(blocks), u32(wire.FORMATS[form]), stats)
-        return self.launcher(f"airamp_quantise_{kind}", count, *arguments)
+        arguments = (elements, u64(count), packets, u64(stride), u64(blocks), *words(tag), stats)
+        return self.launcher(f"airamp_quantise_{kind}_{form}", count, *arguments)
 
-    def dequantise(self, kind, packets, stride, blocks, form, output):
+    def dequantise(self, kind, packets, stride, blocks, form, output, stats=None):
         count = output.numel()
-        arguments = (packets, u64(stride), u64(blocks), u64(count), u32(wire.FORMATS[form]), output)
-        return self.launcher(f"airamp_dequantise_{kind}", count, *arguments)
+        arguments = (packets, u64(stride), u64(blocks), u64(count), *words(TAG), output, stats)
+        return self.launcher(f"airamp_dequantise_{kind}_{form}", count, *arguments)
 
-    def dequantise_sum(self, kind, packets, stride, ranks, form, average, output):
+    def dequantise_sum(self, kind, packets, stride, ranks, form, average, output, stats=None):
         count = output.numel()
-        form, average = u32(wire.FORMATS[form]), u32(average)
-        arguments = (packets, u64(stride), u32(ranks), u64(count), form, average, output)
-        return self.launcher(f"airamp_dequantise_sum_{kind}", count, *arguments)
+        arguments = (packets, u64(stride), u32(ranks), u64(count), u32(average), *words(TAG), output, stats)
+        return self.launcher(f"airamp_dequantise_sum_{kind}_{form}", count, *arguments)
 
     def reduce(self, kind, packets, stride, ranks, count, form, average, out_packet, stats=None):
-        form, average = u32(wire.FORMATS[form]), u32(average)
-        arguments = (packets, u64(stride), u32(ranks), u64(count), form, average, out_packet, stats)
-        return self.launcher(f"airamp_reduce_{kind}", count, *arguments)
+        tags = (*words(TAG), *words(OUT_TAG))
+        arguments = (packets, u64(stride), u32(ranks), u64(count), u32(average), *tags, out_packet, stats)
+        return self.launcher(f"airamp_reduce_{kind}_{form}", count, *arguments)
 
 
 def u32(number):
@@ -115,6 +120,14 @@ def u32(number):
 
 def u64(number):
     return ("u64", int(number))
+
+
+def words(tag):
+    return u64(tag[0]), u64(tag[1])
+
+
+def of_rank(rank):
+    return TAG[0], TAG[1] + rank
 
 
 def elements(count, dtype, seed):
@@ -156,7 +169,7 @@ def ranks_packets(count, dtype, form, ranks):
     packets = torch.full((ranks * stride,), 0xA5, dtype=torch.uint8, device="cuda")
     single = []
     for rank in range(ranks):
-        packet, _ = wire.quantise(elements(count, dtype, 100 * rank + count), form)
+        packet, _ = wire.quantise(elements(count, dtype, 100 * rank + count), form, of_rank(rank))
         packets[rank * stride : rank * stride + len(packet)] = packet
         single.append(packet)
     return packets, stride, single
@@ -167,28 +180,29 @@ def check_one(kernels, checks, kind, form, count, offset, ranks, average):
     what = f"{kind} {form} {count} elements, {offset} off"
     source = misaligned(count, dtype, offset)
     source.copy_(elements(count, dtype, count))
-    expected, non_finite = wire.quantise(source, form)
+    expected, non_finite = wire.quantise(source, form, TAG)
     blocks = wire.blocks_of(count)
     packet = torch.full_like(expected, 0xA5)
-    stats = torch.zeros(4, dtype=torch.int64, device="cuda")
+    stats = torch.zeros(COUNTERS, dtype=torch.int64, device="cuda")
     kernels.quantise(kind, source, packet, 0, blocks, form, stats)()
     checks.same(packet, expected, f"quantise {what}")
     checks.same(stats[1:2], torch.tensor([non_finite], device="cuda"), f"non-finite blocks {what}")
 
     output = misaligned(count, dtype, offset)
     kernels.dequantise(kind, expected, 0, blocks, form, output)()
-    wanted = wire.bits(wire.decoded(expected, count, form, dtype).to(dtype))
+    wanted = wire.bits(wire.decoded(expected, count, form, dtype, TAG).to(dtype))
     checks.same(wire_bits(output), wanted, f"dequantise {what}")
 
     packets, stride, single = ranks_packets(count, dtype, form, ranks)
     what = f"{what}, {ranks} ranks, average {average}"
-    total = wire.total(single, count, form, dtype, average)
+    total = wire.total(single, count, form, dtype, average, TAG)
     output = misaligned(count, dtype, offset)
     kernels.dequantise_sum(kind, packets, stride, ranks, form, average, output)()
     checks.same(wire_bits(output), wire.bits(total), f"dequantise_sum {what}")
     packet = torch.full_like(expected, 0xA5)
     kernels.reduce(kind, packets, stride, ranks, count, form, average, packet, stats)()
-    checks.same(packet, wire.quantise(total, form)[0], f"reduce {what}")
+    checks.same(packet, wire.quantise(total, form, OUT_TAG)[0], f"reduce {what}")
+    checks.same(stats[4:], torch.zeros_like(stats[4:]), f"foreign packets {what}")
 
 
 def wire_bits(tensor):
@@ -204,17 +218,23 @@ def check_cut(kernels, checks, kind, form, count, blocks):
     stride = wire.packet_bytes(blocks * wire.BLOCK)
     expected = torch.full((len(pieces) * stride,), 0xA5, dtype=torch.uint8, device="cuda")
     for number, piece in enumerate(pieces):
-        packet, _ = wire.quantise(piece, form)
+        packet, _ = wire.quantise(piece, form, TAG)
         expected[number * stride : number * stride + len(packet)] = packet
     packets = torch.full_like(expected, 0xA5)
     kernels.quantise(kind, source, packets, stride, blocks, form)()
     checks.same(packets, expected, f"quantise {kind} {form} {count} in packets of {blocks} blocks")
+    # All but the first and the last are foreign.
+    last = (len(pieces) - 1) * stride
+    for tensor in (expected, packets):
+        tensor[last : last + wire.TAG] = wire.tag_of(*of_rank(len(pieces) - 1), "cuda")
     output = torch.empty_like(source)
-    kernels.dequantise(kind, packets, stride, blocks, form, output)()
+    stats = torch.zeros(COUNTERS, dtype=torch.int64, device="cuda")
+    kernels.dequantise(kind, packets, stride, blocks, form, output, stats)()
     wanted = [
-        wire.decoded(expected[number * stride :], len(piece), form, dtype).to(dtype)
+        wire.decoded(expected[number * stride :], len(piece), form, dtype, of_rank(number)).to(dtype)
         for number, piece in enumerate(pieces)
     ]
+    checks.same(stats[4:], torch.full_like(stats[4:], len(pieces) - 2), f"foreign packets {kind} {form}")
     what = f"dequantise {kind} {form} {count} in packets of {blocks} blocks"
     checks.same(wire_bits(output), wire.bits(torch.cat(wanted)), what)
 
@@ -225,8 +245,8 @@ def check(kernels, counts):
         for form in wire.FORMATS:
             for number, count in enumerate(counts):
                 offset = number % (16 // DTYPES[kind].itemsize)
-                check_one(kernels, checks, kind, form, count, offset, 1 + number % 8, number % 3 == 0)
-            check_cut(kernels, checks, kind, form, 20000, 9)
+                check_one(kernels, checks, kind, form, count, offset, 2 + number % 8, number % 3 == 0)
+            check_cut(kernels, checks, kind, form, 4000, 9)
     torch.cuda.synchronize()
     for line in checks.failed[:20]:
         print(line)
@@ -266,14 +286,15 @@ def measured(kernels, kind, form, size, sets, ranks):
     dtype = DTYPES[kind]
     count = size // dtype.itemsize
     blocks, packet = wire.blocks_of(count), wire.packet_bytes(count)
-    stats = torch.zeros(4, dtype=torch.int64, device="cuda")
+    stats = torch.zeros(COUNTERS, dtype=torch.int64, device="cuda")
     buffers = []
     for number in range(sets):
         generator = torch.Generator(device="cuda").manual_seed(number)
         source = torch.randn(count, device="cuda", generator=generator).to(dtype)
         packets = torch.empty(ranks * packet, dtype=torch.uint8, device="cuda")
         for rank in range(ranks):
-            kernels.quantise(kind, source, packets[rank * packet :], packet, blocks, form)()
+            place = packets[rank * packet :]
+            kernels.quantise(kind, source, place, packet, blocks, form, tag=of_rank(rank))()
         buffers.append((source, packets, torch.empty(packet, dtype=torch.uint8, device="cuda")))
     jobs = {
         "quantise": (
@@ -327,7 +348,7 @@ def main():
     parser.add_argument("--ranks", default="2,8", help="numbers of ranks to measure sums with")
     parser.add_argument("--formats", default="e4m3,e5m2,int8,auto", help="formats to measure")
     parser.add_argument("--floor", type=float, default=0, help="percent of the copy's rate to reach")
-    parser.add_argument("--groups", type=int, default=8, help="thread groups per multiprocessor, at most")
+    parser.add_argument("--groups", type=int, default=16, help="thread groups per multiprocessor, at most")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("no GPU", file=sys.stderr)
@@ -336,7 +357,8 @@ def main():
     kernels = Kernels(driver, os.environ.get("AIRAMP_BLOBS", "crates/kernels/blobs"), arguments.groups)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {kernels.file}")
     if arguments.sanitize:
-        return 0 if check(kernels, (1, 129, 1000, 2177)) else 1
+        # A whole tile, a ragged one, and of the latter one by way of shared memory.
+        return 0 if check(kernels, (1153,)) else 1
     counts = (1, 7, 127, 128, 129, 1023, 1024, 1025, 4097, 65536, 100003, 1 << 20)
     right = arguments.measure or check(kernels, counts)
     fast = arguments.check or measure(

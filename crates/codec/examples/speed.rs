@@ -4,10 +4,11 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use airamp_codec::{self as fast, Element, Format, packet_bytes, reference};
+use airamp_codec::{self as fast, Element, Format, Tag, packet_bytes, reference};
 
 const COUNT: usize = 4 << 20;
 const RANKS: usize = 4;
+const TAG: Tag = Tag { call: 0, part: 0 };
 
 fn main() {
     println!("{COUNT} elements, {RANKS} ranks, GB/s: reference, {}", fast::arithmetic());
@@ -30,27 +31,33 @@ fn compare(element: Element, format: Format) {
     line(
         "quantise",
         input.len(),
-        fastest(1, || reference::quantise(element, &input, format, &mut packet)),
-        fastest(5, || fast::quantise(element, &input, format, &mut packet)),
+        fastest(1, || reference::quantise(element, &input, format, TAG, &mut packet)),
+        fastest(5, || fast::quantise(element, &input, format, TAG, &mut packet)),
     );
     line(
         "dequantise",
         input.len(),
-        fastest(1, || reference::dequantise(element, &packet, COUNT, format, &mut output)),
-        fastest(5, || fast::dequantise(element, &packet, COUNT, format, &mut output)),
+        fastest(1, || reference::dequantise(element, &packet, COUNT, format, TAG, &mut output)),
+        fastest(5, || fast::dequantise(element, &packet, COUNT, format, TAG, &mut output)),
     );
-    let packets = [&packet[..]; RANKS];
+    let packets: Vec<Vec<u8>> = (0..RANKS)
+        .map(|rank| {
+            fast::quantise(element, &input, format, TAG.of_rank(rank), &mut packet);
+            packet.clone()
+        })
+        .collect();
+    let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
     line(
         "dequantise_sum",
         input.len() * RANKS,
-        fastest(1, || reference::dequantise_sum(element, &packets, COUNT, format, true, &mut output)),
-        fastest(5, || fast::dequantise_sum(element, &packets, COUNT, format, true, &mut output)),
+        fastest(1, || reference::dequantise_sum(element, &packets, COUNT, format, true, TAG, &mut output)),
+        fastest(5, || fast::dequantise_sum(element, &packets, COUNT, format, true, TAG, &mut output)),
     );
     line(
         "reduce",
         input.len() * RANKS,
-        fastest(1, || reference::reduce(element, &packets, COUNT, format, true, &mut other)),
-        fastest(5, || fast::reduce(element, &packets, COUNT, format, true, &mut other)),
+        fastest(1, || reference::reduce(element, &packets, COUNT, format, true, TAG, TAG, &mut other)),
+        fastest(5, || fast::reduce(element, &packets, COUNT, format, true, TAG, TAG, &mut other)),
     );
 }
 

@@ -1,9 +1,12 @@
 //! Prints the section 'Test vectors' of docs/wire-format.md, made by the reference:
 //! `cargo run -p airamp-codec --example vectors`. The test `wire` checks what the document says.
 
-use airamp_codec::{BLOCK, Element, Format, packet_bytes, reference};
+use airamp_codec::{BLOCK, Element, Format, Tag, packet_bytes, reference};
 
 const ALL: [Format; 4] = Format::ALL;
+/// The tag of every packet here, of a reduction's ranks 0 and out.
+const TAG: Tag = Tag { call: 0x0123_4567_89ab_cdef, part: 0x77 };
+const CODES: usize = 16;
 
 fn main() {
     println!("## Test vectors");
@@ -44,21 +47,37 @@ fn packets() {
         [57344.0, 9.0, 11.0, -13.0, 0.5 * last_place, 1.5 * last_place, 2.5 * last_place, -0.5 * last_place];
     each(Element::F32, &[Format::E5M2], &bits(Element::F32, &e5m2));
     each(Element::F32, &[Format::Int8], &bits(Element::F32, &[127.0, 0.5, 1.5, 2.5, -0.5, -1.5, -126.5]));
-    // Neighbours between which `auto` changes its mind; sums in another order or fused do so elsewhere.
-    for first in KNIFE_EDGE {
-        let elements: Vec<u32> = [first].into_iter().chain(bits(Element::F32, &BESIDE_THE_EDGE)).collect();
-        each(Element::F32, &[Format::Auto], &elements);
+    // Neighbours between which `auto` changes its mind.
+    for second in edge() {
+        each(Element::F32, &[Format::Auto], &on_the_edge(second));
     }
 }
 
-const KNIFE_EDGE: [u32; 2] = [0x413d_ff98, 0x413d_ff99];
-const BESIDE_THE_EDGE: [f32; 7] = [-1.34, -0.26, -0.63, 0.83, -1.93, 0.62, 1.1];
+/// Bits of the second element with which the block is still E4M3, and those with which it is INT8.
+fn edge() -> [u32; 2] {
+    let takes_int8 = |second: u32| {
+        let packet = packet(Element::F32, Format::Auto, TAG, &on_the_edge(second));
+        packet[CODES + BLOCK + 1] & 0x80 != 0
+    };
+    let (mut low, mut high) = (1f32.to_bits(), 12f32.to_bits());
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if takes_int8(middle) { high = middle } else { low = middle }
+    }
+    [low, high]
+}
+
+fn on_the_edge(second: u32) -> Vec<u32> {
+    let mut elements = bits(Element::F32, &[12.0, 0.0, -1.34, -0.26, -0.63, 0.83, -1.93, 0.62]);
+    elements[1] = second;
+    elements
+}
 
 fn each(element: Element, formats: &[Format], elements: &[u32]) {
     for format in formats {
-        let packet = packet(element, *format, elements);
+        let packet = packet(element, *format, TAG, elements);
         let back = results(element, elements.len(), |output| {
-            reference::dequantise(element, &packet, elements.len(), *format, output);
+            reference::dequantise(element, &packet, elements.len(), *format, TAG, output);
         });
         let (codes, word) = codes_and_word(&packet, elements.len());
         let elements = numbers(element, elements);
@@ -86,13 +105,14 @@ fn reductions() {
 fn reduction(element: Element, format: Format, operation: &str, ranks: [Vec<u32>; 3]) {
     let count = ranks[0].len();
     let average = operation == "avg";
-    let packets = ranks.clone().map(|elements| packet(element, format, &elements));
+    let packets: [Vec<u8>; 3] =
+        std::array::from_fn(|rank| packet(element, format, TAG.of_rank(rank), &ranks[rank]));
     let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
     let one_shot = results(element, count, |output| {
-        reference::dequantise_sum(element, &packets, count, format, average, output);
+        reference::dequantise_sum(element, &packets, count, format, average, TAG, output);
     });
     let mut reduced = vec![0; packet_bytes(count)];
-    reference::reduce(element, &packets, count, format, average, &mut reduced);
+    reference::reduce(element, &packets, count, format, average, TAG, TAG, &mut reduced);
     let (codes, word) = codes_and_word(&reduced, count);
     let elements = ranks.map(|elements| numbers(element, &elements)).join(" / ");
     let (element, format) = (element.name(), format.name());
@@ -104,27 +124,29 @@ fn whole_packet() {
     println!(
         "130 elements of bf16 as `auto`: element i is ((37 · i) mod 101 − 50) / 8, but for i = 128 and 129 the"
     );
-    println!("numbers 1000 and 3. The first block is INT8, the second E4M3.\n```");
+    println!(
+        "numbers 1000 and 3. The first block is INT8, the second E4M3. The tag is call 123456789abcdef, part 77.\n```"
+    );
     let mut elements: Vec<f32> = (0..BLOCK).map(|i| ((37 * i % 101) as f32 - 50.0) / 8.0).collect();
     elements.extend([1000.0, 3.0]);
-    let packet = packet(Element::Bf16, Format::Auto, &bits(Element::Bf16, &elements));
+    let packet = packet(Element::Bf16, Format::Auto, TAG, &bits(Element::Bf16, &elements));
     for line in packet.chunks(32) {
         println!("{}", bytes(line));
     }
     println!("```");
 }
 
-fn packet(element: Element, format: Format, elements: &[u32]) -> Vec<u8> {
+fn packet(element: Element, format: Format, tag: Tag, elements: &[u32]) -> Vec<u8> {
     let input: Vec<u8> =
         elements.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(element.size())).collect();
     let mut packet = vec![0; packet_bytes(elements.len())];
-    reference::quantise(element, &input, format, &mut packet);
+    reference::quantise(element, &input, format, tag, &mut packet);
     packet
 }
 
 fn codes_and_word(packet: &[u8], count: usize) -> (String, String) {
-    let word = u16::from_le_bytes([packet[BLOCK], packet[BLOCK + 1]]);
-    (bytes(&packet[..count]), format!("{word:04x}"))
+    let word = u16::from_le_bytes([packet[CODES + BLOCK], packet[CODES + BLOCK + 1]]);
+    (bytes(&packet[CODES..][..count]), format!("{word:04x}"))
 }
 
 fn results(element: Element, count: usize, fill: impl FnOnce(&mut [u8])) -> String {

@@ -7,8 +7,9 @@
 pub enum Format {
     E4M3 = 0,
     E5M2 = 1,
+    /// INT8, but for blocks with a non-finite element, which are E4M3.
     Int8 = 2,
-    /// Each block in whichever of E4M3 and INT8 has the smaller error.
+    /// Each block in whichever of E4M3 and INT8 suits it.
     Auto = 3,
 }
 
@@ -39,9 +40,8 @@ impl Format {
         match self {
             Format::E4M3 => Codes::E4M3,
             Format::E5M2 => Codes::E5M2,
-            Format::Int8 => Codes::Int8,
-            Format::Auto if scale_word & INT8_BIT != 0 => Codes::Int8,
-            Format::Auto => Codes::E4M3,
+            Format::Int8 | Format::Auto if scale_word & INT8_BIT != 0 => Codes::Int8,
+            Format::Int8 | Format::Auto => Codes::E4M3,
         }
     }
 }
@@ -51,6 +51,13 @@ pub(crate) const INT8_BIT: u16 = 0x8000;
 
 /// 2^-110, the least scale other than zero: its reciprocal and its products with codes stay normal.
 pub(crate) const LEAST_SCALE: f32 = f32::from_bits((127 - 110) << 23);
+
+/// The code of a non-finite element. No block that has one is INT8.
+pub(crate) const NON_FINITE: u8 = 0x7f;
+
+/// `auto` takes INT8 if its codes squared add up to this, and to the other for every code but zero.
+pub(crate) const LEAST_SQUARES: i32 = 17000;
+pub(crate) const SQUARES_PER_CODE: i32 = 128;
 
 /// How the codes of one block are read; `Format::Auto` has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +74,6 @@ impl Codes {
             Codes::E4M3 => 448.0,
             Codes::E5M2 => 57344.0,
             Codes::Int8 => 127.0,
-        }
-    }
-
-    pub(crate) const fn non_finite(self) -> u8 {
-        match self {
-            Codes::E4M3 | Codes::E5M2 => 0x7f,
-            Codes::Int8 => 0x80,
         }
     }
 

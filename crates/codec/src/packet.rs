@@ -1,9 +1,10 @@
-//! The walk over packets, written once for every implementation of the block arithmetic: where codes,
+//! The walk over packets, written once for every implementation of the block arithmetic: where tag, codes,
 //! scale words and padding lie, ragged tails, and the order of a reduction.
 //! It does no arithmetic on elements itself, apart from the samples in `Stats`.
 
 use crate::format::{Element, Format};
 use crate::stats::{SAMPLED_EVERY, Stats};
+use crate::tag::{TAG_BYTES, Tag};
 
 /// Elements per block.
 pub const BLOCK: usize = 128;
@@ -12,9 +13,12 @@ pub const BLOCK: usize = 128;
 pub(crate) type Values = [f32; BLOCK];
 pub(crate) type BlockCodes = [u8; BLOCK];
 
-/// Bytes of a packet of `count` elements.
-pub fn packet_bytes(count: usize) -> usize {
-    (count.div_ceil(BLOCK) * (BLOCK + 2)).next_multiple_of(16)
+/// Bytes of a packet of `count` elements; no elements are no packet.
+pub const fn packet_bytes(count: usize) -> usize {
+    match count.div_ceil(BLOCK) {
+        0 => 0,
+        blocks => TAG_BYTES + (blocks * (BLOCK + 2)).next_multiple_of(16),
+    }
 }
 
 /// What writing one block gives besides its codes.
@@ -45,12 +49,13 @@ pub(crate) fn quantise(
     element: Element,
     input: &[u8],
     format: Format,
+    tag: Tag,
     packet: &mut [u8],
 ) -> Stats {
     assert!(input.len().is_multiple_of(element.size()), "the input ends within an element");
     let count = input.len() / element.size();
     let mut values = [0.0; BLOCK];
-    let mut writer = Writer::new(arithmetic, element, format, count, packet);
+    let mut writer = Writer::new(arithmetic, element, format, tag, count, packet);
     for piece in input.chunks(BLOCK * element.size()) {
         arithmetic.load(element, piece, &mut values);
         writer.write(&values);
@@ -64,9 +69,10 @@ pub(crate) fn dequantise(
     packet: &[u8],
     count: usize,
     format: Format,
+    tag: Tag,
     output: &mut [u8],
-) {
-    dequantise_sum(arithmetic, element, &[packet], count, format, false, output);
+) -> Stats {
+    dequantise_sum(arithmetic, element, &[packet], count, format, false, tag, output)
 }
 
 pub(crate) fn dequantise_sum(
@@ -76,15 +82,17 @@ pub(crate) fn dequantise_sum(
     count: usize,
     format: Format,
     average: bool,
+    tag: Tag,
     output: &mut [u8],
-) {
+) -> Stats {
     assert_eq!(output.len(), count * element.size(), "the output has another count of elements");
-    let ranks = Ranks::new(arithmetic, element, packets, count, format, average);
+    let ranks = Ranks::new(arithmetic, element, packets, count, format, average, tag);
     let mut sum = [0.0; BLOCK];
     for (block, piece) in output.chunks_mut(BLOCK * element.size()).enumerate() {
         ranks.sum(block, &mut sum);
         arithmetic.store(element, &sum, piece);
     }
+    Stats { foreign: ranks.foreign(), ..Stats::default() }
 }
 
 pub(crate) fn reduce(
@@ -94,10 +102,12 @@ pub(crate) fn reduce(
     count: usize,
     format: Format,
     average: bool,
+    tag: Tag,
+    out_tag: Tag,
     out_packet: &mut [u8],
 ) -> Stats {
-    let ranks = Ranks::new(arithmetic, element, packets, count, format, average);
-    let mut writer = Writer::new(arithmetic, element, format, count, out_packet);
+    let ranks = Ranks::new(arithmetic, element, packets, count, format, average, tag);
+    let mut writer = Writer::new(arithmetic, element, format, out_tag, count, out_packet);
     let mut sum = [0.0; BLOCK];
     for block in 0..count.div_ceil(BLOCK) {
         ranks.sum(block, &mut sum);
@@ -106,7 +116,7 @@ pub(crate) fn reduce(
         sum[BLOCK.min(count - block * BLOCK)..].fill(0.0);
         writer.write(&sum);
     }
-    writer.stats
+    Stats { foreign: ranks.foreign(), ..writer.stats }
 }
 
 /// Writes the blocks of one packet in order.
@@ -125,10 +135,14 @@ impl<'packet, A: Arithmetic> Writer<'packet, A> {
         arithmetic: A,
         element: Element,
         format: Format,
+        tag: Tag,
         count: usize,
         packet: &'packet mut [u8],
     ) -> Writer<'packet, A> {
-        let (codes, rest) = packet[..packet_bytes(count)].split_at_mut(count.div_ceil(BLOCK) * BLOCK);
+        let packet = &mut packet[..packet_bytes(count)];
+        let (header, rest) = packet.split_at_mut(TAG_BYTES.min(packet.len()));
+        header.copy_from_slice(&tag.to_bytes()[..header.len()]);
+        let (codes, rest) = rest.split_at_mut(count.div_ceil(BLOCK) * BLOCK);
         let (scale_words, padding) = rest.split_at_mut(count.div_ceil(BLOCK) * 2);
         padding.fill(0);
         Writer { arithmetic, element, format, codes, scale_words, block: 0, stats: Stats::default() }
@@ -166,6 +180,7 @@ struct Ranks<'packets, A> {
     count: usize,
     format: Format,
     factor: Option<f32>,
+    tag: Tag,
 }
 
 impl<'packets, A: Arithmetic> Ranks<'packets, A> {
@@ -176,6 +191,7 @@ impl<'packets, A: Arithmetic> Ranks<'packets, A> {
         count: usize,
         format: Format,
         average: bool,
+        tag: Tag,
     ) -> Ranks<'packets, A> {
         assert!(!packets.is_empty(), "a reduction needs the packet of at least one rank");
         for packet in packets {
@@ -185,21 +201,36 @@ impl<'packets, A: Arithmetic> Ranks<'packets, A> {
             );
         }
         let factor = average.then(|| 1.0 / packets.len() as f32);
-        Ranks { arithmetic, element, packets, count, format, factor }
+        Ranks { arithmetic, element, packets, count, format, factor, tag }
+    }
+
+    /// Packets with another tag than their place asks for. Where there are no elements there are no packets.
+    fn foreign(&self) -> u64 {
+        let foreign = (0..self.packets.len()).filter(|rank| self.count > 0 && self.is_foreign(*rank));
+        foreign.count() as u64
+    }
+
+    fn is_foreign(&self, rank: usize) -> bool {
+        !self.tag.of_rank(rank).is_of(self.packets[rank])
     }
 
     fn sum(&self, block: usize, sum: &mut Values) {
-        self.read(self.packets[0], block, sum);
+        self.read(0, block, sum);
         let mut values = [0.0; BLOCK];
-        for packet in &self.packets[1..] {
-            self.read(packet, block, &mut values);
+        for rank in 1..self.packets.len() {
+            self.read(rank, block, &mut values);
             self.arithmetic.add(sum, &values);
         }
     }
 
-    fn read(&self, packet: &[u8], block: usize, values: &mut Values) {
-        let codes = &packet.as_chunks::<BLOCK>().0[block];
-        let scale_words = &packet[self.count.div_ceil(BLOCK) * BLOCK..];
+    fn read(&self, rank: usize, block: usize, values: &mut Values) {
+        if self.is_foreign(rank) {
+            values.fill(f32::NAN);
+            return;
+        }
+        let (codes, scale_words) =
+            self.packets[rank][TAG_BYTES..].split_at(self.count.div_ceil(BLOCK) * BLOCK);
+        let codes = &codes.as_chunks::<BLOCK>().0[block];
         let scale_word = u16::from_le_bytes(scale_words.as_chunks::<2>().0[block]);
         self.arithmetic.read(codes, scale_word, self.format, self.element, values);
         if let Some(factor) = self.factor {

@@ -11,17 +11,25 @@ mod write;
 use crate::format::{Element, Format};
 use crate::packet::{self, Arithmetic, BlockCodes, Values, Written};
 use crate::stats::Stats;
+use crate::tag::Tag;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use write::scale;
 
 /// As [`crate::quantise`].
-pub fn quantise(element: Element, input: &[u8], format: Format, packet: &mut [u8]) -> Stats {
-    packet::quantise(Reference, element, input, format, packet)
+pub fn quantise(element: Element, input: &[u8], format: Format, tag: Tag, packet: &mut [u8]) -> Stats {
+    packet::quantise(Reference, element, input, format, tag, packet)
 }
 
 /// As [`crate::dequantise`].
-pub fn dequantise(element: Element, packet: &[u8], count: usize, format: Format, output: &mut [u8]) {
-    packet::dequantise(Reference, element, packet, count, format, output);
+pub fn dequantise(
+    element: Element,
+    packet: &[u8],
+    count: usize,
+    format: Format,
+    tag: Tag,
+    output: &mut [u8],
+) -> Stats {
+    packet::dequantise(Reference, element, packet, count, format, tag, output)
 }
 
 /// As [`crate::dequantise_sum`].
@@ -31,9 +39,10 @@ pub fn dequantise_sum(
     count: usize,
     format: Format,
     average: bool,
+    tag: Tag,
     output: &mut [u8],
-) {
-    packet::dequantise_sum(Reference, element, packets, count, format, average, output);
+) -> Stats {
+    packet::dequantise_sum(Reference, element, packets, count, format, average, tag, output)
 }
 
 /// As [`crate::reduce`].
@@ -43,9 +52,11 @@ pub fn reduce(
     count: usize,
     format: Format,
     average: bool,
+    tag: Tag,
+    out_tag: Tag,
     out_packet: &mut [u8],
 ) -> Stats {
-    packet::reduce(Reference, element, packets, count, format, average, out_packet)
+    packet::reduce(Reference, element, packets, count, format, average, tag, out_tag, out_packet)
 }
 
 #[derive(Clone, Copy)]

@@ -1,12 +1,12 @@
-//! What quantising tells about its own quality. The two counts are exact and the same in every
+//! What quantising tells about its own quality, and reading about what it was given. The counts are exact and the same in every
 //! implementation; the two sums are samples for the accuracy guard and may differ in the last digits.
 
 use std::ops::AddAssign;
 
 /// Error and signal are taken from the blocks of a packet whose index is a multiple of this.
-pub const SAMPLED_EVERY: usize = 64;
+pub const SAMPLED_EVERY: usize = 256;
 
-/// Counts and samples of one or more packets written; add them up with `+=`.
+/// Counts and samples of one or more packets; add them up with `+=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Elements that did not fit the range of the codes and became its end.
@@ -17,6 +17,8 @@ pub struct Stats {
     pub squared_error: f64,
     /// Sum of element² over the same elements.
     pub signal: f64,
+    /// Packets read whose tag was not the one expected.
+    pub foreign: u64,
 }
 
 impl AddAssign for Stats {
@@ -25,5 +27,6 @@ impl AddAssign for Stats {
         self.non_finite_blocks += other.non_finite_blocks;
         self.squared_error += other.squared_error;
         self.signal += other.signal;
+        self.foreign += other.foreign;
     }
 }

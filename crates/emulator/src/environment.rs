@@ -105,6 +105,12 @@ pub const TABLE: &[Setting] = &[
         "Fault: the nth kernel launch of the process, counted from 1, fails on the device. 0: none.",
     ),
     row(
+        "AIRAMP_EMU_REFUSE_LAUNCH",
+        Kind::Number(0, u64::MAX),
+        "0",
+        "Fault: the nth kernel launch of the process, counted from 1, is refused by the call for lack of resources and has no effect. 0: none.",
+    ),
+    row(
         "AIRAMP_EMU_WRONG_KERNEL",
         Kind::Text,
         "",

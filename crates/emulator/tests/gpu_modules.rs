@@ -132,6 +132,22 @@ fn the_nth_launch_fails_as_asked() {
 }
 
 #[test]
+fn the_nth_launch_is_refused_as_asked_and_the_device_goes_on() {
+    let variables = [("AIRAMP_EMU_REFUSE_LAUNCH", "2")];
+    let ended =
+        in_own_process("the_nth_launch_is_refused_as_asked_and_the_device_goes_on", &variables, || {
+            let stream = stream::create(STREAM_NON_BLOCKING, 0).unwrap();
+            let module = module::load(&cubin(&["airamp_emu_spin_us"])).unwrap();
+            let function = module::function(module, "airamp_emu_spin_us").unwrap();
+            let launch = || module::launch(function, stream, arguments(&[&1u64.to_le_bytes()]));
+            let refused = Err(CudaError::LAUNCH_OUT_OF_RESOURCES);
+            assert_eq!([launch(), launch(), launch()], [Ok(()), refused, Ok(())]);
+            assert_eq!(stream::synchronize(stream), Ok(()));
+        });
+    ended.expect_success();
+}
+
+#[test]
 fn a_launch_without_threads_is_refused() {
     let module = module::load(&cubin(&["airamp_emu_spin_us"])).unwrap();
     let function = module::function(module, "airamp_emu_spin_us").unwrap();

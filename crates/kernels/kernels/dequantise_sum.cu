@@ -2,26 +2,33 @@
 #include "elements.h"
 #include "read_tile.h"
 
-template <class Element>
-DEVICE void dequantise_sum(const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 format,
-                           u32 average, void* output) {
+template <class Format, class Element>
+DEVICE void dequantise_sum(const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 average,
+                            Tag tag, void* output, AirampStats* stats) {
+    SHARED AirampStats group;
     SHARED Staging<Element> staging;
-    RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f};
-    Cut cut(count, ~0ull);
-    NO_UNROLL for (u64 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
+    begin_stats(&group, stats);
+    RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f,
+                       tag, stats == nullptr ? nullptr : &group};
+    const LaneTag tag_of_lane(0, all);
+    Whole cut(count);
+    NO_UNROLL for (u32 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
+        // Else counters beside it take registers.
+        forget(number);
         Tile tile = cut.tile(number);
         LaneElements<Element> x;
-        sum_tiles<Element>(format, all, tile, x);
+        sum_tiles<Format, Element, 8>(all, tag_of_lane, tile, x);
         store_elements<Element>(x, tile, staging, (typename Element::Bits*)output + tile.start);
     }
+    end_stats(&group, stats);
 }
 
-#define DEQUANTISE_SUM(Element, name)                                                                        \
-    KERNEL name(const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 format, u32 average,       \
-                void* output) {                                                                              \
-        dequantise_sum<Element>(packets, packet_stride, ranks, count, format, average, output);              \
+#define DEQUANTISE_SUM(Format, Element, format, T)                                                           \
+    KERNEL(3) airamp_dequantise_sum_##T##_##format(                                                          \
+        const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 average, u64 call, u64 part,       \
+        void* output, AirampStats* stats) {                                                                  \
+        dequantise_sum<Format, Element>(packets, packet_stride, ranks, count, average, {call, part},         \
+                                        output, stats);                                                      \
     }
-DEQUANTISE_SUM(F16, airamp_dequantise_sum_f16)
-DEQUANTISE_SUM(Bf16, airamp_dequantise_sum_bf16)
-DEQUANTISE_SUM(F32, airamp_dequantise_sum_f32)
+EACH_FORMAT_AND_TYPE(DEQUANTISE_SUM)
 #undef DEQUANTISE_SUM

@@ -24,6 +24,14 @@ template <class Element> struct LaneElements {
         if constexpr (Layout::PER_WORD == 1) word = bits;
         else word = i % 2 == 0 ? (word & 0xffff0000u) | bits : (word & 0xffffu) | (bits << 16);
     }
+    // The same words, of which the compiler knows nothing: what it has computed from them already need not
+    // be kept for a branch that is hardly ever taken.
+    DEVICE LaneElements forgotten() const {
+        LaneElements copy = *this;
+        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
+            UNROLL for (int w = 0; w < Layout::WORDS; ++w) forget(copy.of[held][w]);
+        return copy;
+    }
     // The run of 16 bytes.
     DEVICE Words4 run(int held, int number) const {
         const u32* first = &of[held][4 * number];

@@ -21,7 +21,9 @@ constexpr u32 GROUP = 256;
 #if defined(__CUDACC_RTC__)
 
 #define DEVICE __device__ __forceinline__
-#define KERNEL extern "C" __global__ __launch_bounds__(256, 2) void
+// `groups` of 256 threads are to fit into a multiprocessor at a time: 4 leave 64 registers to a thread,
+// and 3 leave 80.
+#define KERNEL(groups) extern "C" __global__ __launch_bounds__(256, groups) void
 #define SHARED __shared__
 
 DEVICE u32 thread_in_group() { return threadIdx.x; }
@@ -37,6 +39,8 @@ template <int MASK> DEVICE u32 exchange(u32 value) { return __shfl_xor_sync(0xff
 template <int LANE> DEVICE u32 from_lane(u32 value) { return __shfl_sync(0xffffffffu, value, LANE, 16); }
 // True in every lane of a warp if it is in one. It may also be true without need, never false.
 DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
+// One bit per lane of the warp.
+DEVICE u32 votes_in_warp(bool value) { return __ballot_sync(0xffffffffu, value); }
 
 DEVICE void add_atomically(u64* sum, u64 value) { atomicAdd(sum, value); }
 DEVICE void add_atomically(double* sum, double value) { atomicAdd(sum, value); }
@@ -63,7 +67,7 @@ DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c)
 #elif defined(__HIP__)
 
 #define DEVICE __attribute__((device, always_inline)) inline
-#define KERNEL extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void
+#define KERNEL(groups) extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void
 #define SHARED __attribute__((shared))
 
 DEVICE u32 thread_in_group() { return __builtin_amdgcn_workitem_id_x(); }
@@ -89,6 +93,9 @@ template <int LANE> DEVICE u32 from_lane(u32 value) {
     return __builtin_amdgcn_ds_swizzle(value, (LANE << 5) | 0x10);
 }
 DEVICE bool any_in_warp(bool value) { return __builtin_amdgcn_ballot_w64(value) != 0; }
+DEVICE u32 votes_in_warp(bool value) {
+    return (u32)(__builtin_amdgcn_ballot_w64(value) >> (thread_in_group() & WARP));
+}
 
 template <class Number> DEVICE void add_atomically(Number* sum, Number value) {
     __hip_atomic_fetch_add(sum, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
@@ -138,14 +145,19 @@ template <int MASK> DEVICE double exchange(double value) {
 // The first statement of a branch that is hardly ever taken: what has a side effect is not computed
 // ahead of the branch, however cheap it looks.
 DEVICE void rarely_here() { asm volatile(""); }
+#if defined(__HIP__)
+DEVICE void forget(u32& word) { asm volatile("" : "+v"(word)); }
+#else
+DEVICE void forget(u32& word) { asm volatile("" : "+r"(word)); }
+#endif
 
 DEVICE u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 DEVICE u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
 DEVICE u64 smaller(u64 a, u64 b) { return a < b ? a : b; }
-// For numbers only: what it makes of a NaN differs.
+// A NaN stays one.
 DEVICE float within(float value, float limit) {
-    float below = value < limit ? value : limit;
-    return below > -limit ? below : -limit;
+    float below = value > limit ? limit : value;
+    return below < -limit ? -limit : below;
 }
 DEVICE float magnitude(float value) { return float_of(bits_of(value) & 0x7fffffffu); }
 
@@ -158,11 +170,39 @@ DEVICE u32 larger_halves(u32 a, u32 b) {
 #endif
 }
 
-// The word 0x4b00bb00 with byte `index` of `word` for bb.
-DEVICE u32 byte_in_4b00xx00(u32 word, int index) {
+// Bytes of two words, the lower bytes numbered 0 to 3 and the upper ones 4 to 7, by the digits of SELECTOR.
+template <u32 SELECTOR> DEVICE u32 bytes_of(u32 lower, u32 upper) {
 #if defined(__CUDACC_RTC__)
-    return __byte_perm(word, 0x4b000000u, 0x7404u | (index << 4));
+    return __byte_perm(lower, upper, SELECTOR);
 #else
-    return (((word >> (8 * index)) & 0xffu) << 8) | 0x4b000000u;
+    u64 both = lower | ((u64)upper << 32);
+    u32 word = 0;
+    UNROLL for (int i = 0; i < 4; ++i)
+        word |= (u32)((both >> (8 * ((SELECTOR >> (4 * i)) & 7))) & 0xffu) << (8 * i);
+    return word;
+#endif
+}
+
+// The sum of the products of four signed bytes each, added to `sum`.
+DEVICE i32 dot_bytes(u32 a, u32 b, i32 sum) {
+#if defined(__CUDACC_RTC__)
+    return __dp4a((i32)a, (i32)b, sum);
+#else
+    UNROLL for (int i = 0; i < 4; ++i)
+        sum += (i32)(signed char)(a >> (8 * i)) * (i32)(signed char)(b >> (8 * i));
+    return sum;
+#endif
+}
+
+// 1 / value for a value of at most 8 significant bits whose reciprocal is a normal number.
+DEVICE float reciprocal_of(float value) {
+#if defined(__CUDACC_RTC__)
+    // With so few bits no quotient is near the middle of two numbers: one step from the approximation rounds
+    // as a division does.
+    float near;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(value));
+    return multiply_add(near, multiply_add(-value, near, 1.0f), near);
+#else
+    return 1.0f / value;
 #endif
 }

@@ -1,11 +1,15 @@
 // Reading a tile of packets: every code times its block's scale, kept within the range of the element
-// type, and added up over the ranks. What codes of non-finite elements become on the way means nothing:
-// they are noted, and are NaN in the end.
+// type, and added up over the ranks.
 #pragma once
 
 #include "codes.h"
 #include "elements.h"
 #include "formats.h"
+#include "stats.h"
+
+// Where the conversions of codes keep NaN, with the bits that are wanted. Elsewhere what a non-finite code
+// becomes on the way means nothing: it is noted, and is NaN in the end.
+constexpr bool KEEPS_NAN = HAS_FP8_INSTRUCTIONS;
 
 // Packets that hold the same elements, one per rank.
 struct RankPackets {
@@ -13,145 +17,229 @@ struct RankPackets {
     u64 stride;
     u32 ranks;
     float factor;  // of every decoded value
+    Tag tag;  // of the first packet
+    AirampStats* stats;  // for foreign packets, or null
 
     // With these a product with the scale stays exact: the factor may go into the scale.
     DEVICE bool has_plain_factor() const { return (bits_of(factor) & 0x7fffffu) == 0; }
+    DEVICE const u8* of_rank(u32 rank) const { return first + rank * stride; }
+    DEVICE bool is_foreign(u32 rank) const {
+        const u64* found = (const u64*)of_rank(rank);
+        return found[0] != tag.call || found[1] != tag.part + rank;
+    }
 };
-
-// A lane's 8 elements of one block, by the letter of docs/wire-format.md.
-template <class Codes, class Element>
-DEVICE void decoded(const u32* codes, u32 scale_word, float factor, float* value) {
-    UNROLL for (int word = 0; word < HELD / 4; ++word) Codes::decode(codes[word], value + 4 * word);
-    UNROLL for (int i = 0; i < HELD; ++i)
-        value[i] = within(value[i] * scale_of(scale_word), Element::largest()) * factor;
-}
-
-// The same for usual scales and factors, with less work.
-template <class Codes>
-DEVICE void decoded_plainly(const u32* codes, u32 scale_word, float factor, float* value) {
-    Multiplier by = Codes::multiplier(scale_of(scale_word) * factor);
-    UNROLL for (int word = 0; word < HELD / 4; ++word) Codes::scaled(codes[word], by, value + 4 * word);
-}
 
 // One bit per element whose code is that of a non-finite one. Rare, so short rather than fast.
-template <class Codes> DEVICE u32 gathered(const u32* codes) {
-    u64 all = codes[0] | ((u64)codes[1] << 32);
-    u32 found = 0;
-    NO_UNROLL for (int i = 0; i < HELD; ++i) {
-        u32 one = (u32)(all >> (8 * i)) & 0xffu;
-        found |= ((Codes::non_finite_marks(one | 0x01010100u) >> 7) & 1) << i;
-    }
-    return found;
-}
-
-template <class Codes, class Element> struct BlockReader {
-    static DEVICE bool is_plain(u32 scale_word) { return (scale_word & 0x7fffu) <= Codes::PLAIN_SCALE; }
-    template <bool PLAIN>
-    static DEVICE void read(const u32* codes, u32 scale_word, float factor, float* value) {
-        if (PLAIN) decoded_plainly<Codes>(codes, scale_word, factor, value);
-        else decoded<Codes, Element>(codes, scale_word, factor, value);
-    }
-    // Has bit 7, 15, 23 or 31 set if a code is that of a non-finite element.
-    static DEVICE u32 marks(const u32* codes, u32) {
-        return Codes::non_finite_marks(codes[0]) | Codes::non_finite_marks(codes[1]);
-    }
-    static DEVICE u32 non_finite(const u32* codes, u32) { return gathered<Codes>(codes); }
-};
-
-template <class Element> struct BlockReader<Auto, Element> {
-    typedef BlockReader<E4M3, Element> AsE4M3;
-    typedef BlockReader<Int8, Element> AsInt8;
-    static_assert(E4M3::PLAIN_SCALE == Int8::PLAIN_SCALE, "one bound for both");
-
-    static DEVICE bool is_int8(u32 scale_word) { return (scale_word & Int8::MARK) != 0; }
-    static DEVICE bool is_plain(u32 scale_word) { return AsE4M3::is_plain(scale_word); }
-    template <bool PLAIN>
-    static DEVICE void read(const u32* codes, u32 scale_word, float factor, float* value) {
-        if (is_int8(scale_word)) AsInt8::template read<PLAIN>(codes, scale_word, factor, value);
-        else AsE4M3::template read<PLAIN>(codes, scale_word, factor, value);
-    }
-    static DEVICE u32 marks(const u32* codes, u32 word) {
-        return is_int8(word) ? AsInt8::marks(codes, word) : AsE4M3::marks(codes, word);
-    }
-    static DEVICE u32 non_finite(const u32* codes, u32 word) {
-        return is_int8(word) ? AsInt8::non_finite(codes, word) : AsE4M3::non_finite(codes, word);
-    }
-};
-
-struct LaneSums { float of[HELD_BLOCKS][HELD]; };
-
-// Adds a tile to the sums.
-template <bool PLAIN, class Reader> DEVICE void add_tile(const TileCodes& in, float factor, LaneSums& sum) {
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-        float value[HELD];
-        Reader::template read<PLAIN>(in.codes.of[held], in.scale_word(held), factor, value);
-        UNROLL for (int i = 0; i < HELD; ++i) sum.of[held][i] += value[i];
-    }
-}
-
-// One bit per element of a tile whose code is that of a non-finite one.
-template <class Reader> DEVICE u32 non_finite_of(const TileCodes& in) {
-    u32 marks = 0, found = 0;
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-        marks |= Reader::marks(in.codes.of[held], in.scale_word(held));
+template <class Codes> DEVICE u32 non_finite_in(const BlockCodes& in) {
+    u32 marks = Codes::non_finite_marks(in.of[0]) | Codes::non_finite_marks(in.of[1]);
     if ((marks & 0x80808080u) == 0) return 0;
     rarely_here();
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-        found |= Reader::non_finite(in.codes.of[held], in.scale_word(held)) << (HELD * held);
+    u64 all = in.of[0] | ((u64)in.of[1] << 32);
+    u32 found = 0;
+    NO_UNROLL for (int i = 0; i < HELD; ++i)
+        found |= ((Codes::non_finite_marks((u32)(all >> (8 * i)) & 0xffu) >> 7) & 1) << i;
     return found;
 }
 
-// Adds up the ranks' packets in their order and returns the bits of the elements that are not finite. The
-// codes of the next packet are asked for before those of this one are used.
-template <class Codes, class Element>
-DEVICE u32 sum_tiles_of(const RankPackets& packets, const Tile& tile, LaneSums& sum) {
-    typedef BlockReader<Codes, Element> Reader;
-    // -0 and not +0: it leaves the sign of a first summand that is zero alone.
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-        UNROLL for (int i = 0; i < HELD; ++i) sum.of[held][i] = -0.0f;
-    u32 non_finite = 0;
-    TileCodes next;
-    load_codes<Element>(packets.first, tile, next);
-    NO_UNROLL for (u32 rank = 0; rank < packets.ranks; ++rank) {
-        TileCodes in = next;
-        if (rank + 1 < packets.ranks)
-            load_codes<Element>(packets.first + (rank + 1) * packets.stride, tile, next);
-        bool plain = packets.has_plain_factor();
-        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-            plain = plain && Reader::is_plain(in.scale_word(held));
-        if (plain) add_tile<true, Reader>(in, packets.factor, sum);
-        else add_tile<false, Reader>(in, packets.factor, sum);
-        non_finite |= non_finite_of<Reader>(in);
+// The codes of a block that is not marked as INT8.
+template <class Format> struct FloatCodes { typedef Format Of; };
+template <> struct FloatCodes<MostlyInt8> { typedef E4M3 Of; };
+template <> struct FloatCodes<Auto> { typedef E4M3 Of; };
+
+template <class Format> struct BlockReader {
+    typedef typename FloatCodes<Format>::Of Float;
+
+    static DEVICE bool is_int8(const BlockCodes& in) {
+        return MARKED<Format> && (bits_of(in.signed_scale) >> 31) != 0;
     }
-    return non_finite;
+    // What a lane's 8 codes stand for under the scale 1.
+    static DEVICE void decode(const BlockCodes& in, float* q) {
+        if (is_int8(in)) {
+            Int8::decode(in.of[0], q);
+            Int8::decode(in.of[1], q + 4);
+        } else {
+            Float::decode(in.of[0], q);
+            Float::decode(in.of[1], q + 4);
+        }
+    }
+    // Whether no value can exceed the range of an element type.
+    static DEVICE bool is_plain(const BlockCodes& in) {
+        return scale_of(in.signed_scale) <= Float::plain_scale();
+    }
+    // Adds a plain block. The product is exact, so it may be fused.
+    static DEVICE void add(const BlockCodes& in, float factor, float* sum) {
+        float q[HELD], scale = scale_of(in.signed_scale) * factor;
+        decode(in, q);
+        UNROLL for (int i = 0; i < HELD; ++i) sum[i] = multiply_add(q[i], scale, sum[i]);
+    }
+    // Adds any block, by the letter of docs/wire-format.md.
+    template <class Element> static DEVICE void add_exactly(const BlockCodes& in, float factor, float* sum) {
+        float q[HELD], scale = scale_of(in.signed_scale);
+        decode(in, q);
+        UNROLL for (int i = 0; i < HELD; ++i) sum[i] += within(q[i] * scale, Element::largest()) * factor;
+    }
+    static DEVICE u32 non_finite(const BlockCodes& in) { return is_int8(in) ? 0 : non_finite_in<Float>(in); }
+};
+
+// A lane's sums as elements of the user's type.
+template <class Element> DEVICE void narrow(const float* sum, int held, LaneElements<Element>& x) {
+    typedef Layout<Element> Layout;
+    UNROLL for (int w = 0; w < Layout::WORDS; ++w) {
+        if constexpr (Layout::PER_WORD == 1) x.of[held][w] = bits_of(sum[w]);
+        else x.of[held][w] = Element::narrow(sum[2 * w], sum[2 * w + 1]);
+    }
 }
 
-// The sums as elements of the user's type.
-template <class Element>
-DEVICE void narrow(const LaneSums& sum, u32 non_finite, LaneElements<Element>& x) {
-    typedef Layout<Element> Layout;
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-        UNROLL for (int w = 0; w < Layout::WORDS; ++w) {
-            const float* first = &sum.of[held][Layout::PER_WORD * w];
-            if constexpr (Layout::PER_WORD == 1) x.of[held][w] = bits_of(first[0]);
-            else x.of[held][w] = Element::narrow(first[0], first[1]);
-        }
-    if (non_finite == 0) return;
+template <class Element> DEVICE void set_not_a_number(u32 which, LaneElements<Element>& x) {
+    if (which == 0) return;
     rarely_here();
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
         UNROLL for (int i = 0; i < HELD; ++i)
-            if ((non_finite >> (HELD * held + i)) & 1) x.set(held, i, Element::NOT_A_NUMBER);
+            if ((which >> (HELD * held + i)) & 1) x.set(held, i, Element::NOT_A_NUMBER);
 }
 
-template <class Element>
-DEVICE void sum_tiles(u32 format, const RankPackets& packets, const Tile& tile, LaneElements<Element>& x) {
-    LaneSums sum;
-    u32 non_finite;
-    switch (format) {
-    case FORMAT_E4M3: non_finite = sum_tiles_of<E4M3, Element>(packets, tile, sum); break;
-    case FORMAT_E5M2: non_finite = sum_tiles_of<E5M2, Element>(packets, tile, sum); break;
-    case FORMAT_INT8: non_finite = sum_tiles_of<Int8, Element>(packets, tile, sum); break;
-    default: non_finite = sum_tiles_of<Auto, Element>(packets, tile, sum); break;
+template <int BLOCKS> DEVICE void clear(float sum[BLOCKS][HELD]) {
+    // -0 and not +0: it leaves the sign of a first summand that is zero alone.
+    UNROLL for (int b = 0; b < BLOCKS; ++b)
+        UNROLL for (int i = 0; i < HELD; ++i) sum[b][i] = -0.0f;
+}
+
+// Adds a number of blocks of RANKS packets to the sums, all of which are asked for before the first is used.
+// Returns false if one is not plain; the sums mean nothing then.
+template <class Format, class Element, int RANKS, int BLOCKS>
+DEVICE bool add_blocks(TileBytes& from, int held, const RankPackets& packets, float sum[BLOCKS][HELD]) {
+    typedef BlockReader<Format> Reader;
+    BlockCodes in[RANKS][BLOCKS];
+    UNROLL for (int r = 0; r < RANKS; ++r) {
+        UNROLL for (int b = 0; b < BLOCKS; ++b) {
+            load_codes<Element>(from, held + b, in[r][b]);
+            in[r][b].signed_scale = from.signed_scale(held + b);
+        }
+        from = from.behind(packets.stride);
     }
-    narrow<Element>(sum, non_finite, x);
+    bool plain = true;
+    UNROLL for (int r = 0; r < RANKS; ++r)
+        UNROLL for (int b = 0; b < BLOCKS; ++b) {
+            plain = plain && Reader::is_plain(in[r][b]);
+            Reader::add(in[r][b], packets.factor, sum[b]);
+        }
+    return plain;
+}
+
+// Adds up the packets of a whole tile in the order of the ranks, RANKS of them at a time, and as many blocks
+// that IN_FLIGHT accesses are under way. There are exactly RANKS of them, unless that is 4. Returns as above.
+template <class Format, class Element, int RANKS, int IN_FLIGHT>
+DEVICE bool add_up(const RankPackets& packets, const Tile& tile, LaneElements<Element>& x) {
+    constexpr int BLOCKS = IN_FLIGHT / RANKS;
+    bool plain = packets.has_plain_factor();
+    const TileBytes first = TileBytes::of<Element>(packets.first, tile);
+    UNROLL for (int held = 0; held < HELD_BLOCKS; held += BLOCKS) {
+        float sum[BLOCKS][HELD];
+        clear<BLOCKS>(sum);
+        TileBytes from = first;
+        if constexpr (RANKS != 4) {
+            plain = add_blocks<Format, Element, RANKS, BLOCKS>(from, held, packets, sum) && plain;
+        } else {
+            u32 left = packets.ranks;
+            NO_UNROLL for (; left >= 4; left -= 4)
+                plain = add_blocks<Format, Element, 4, BLOCKS>(from, held, packets, sum) && plain;
+            NO_UNROLL for (; left != 0; --left)
+                plain = add_blocks<Format, Element, 1, BLOCKS>(from, held, packets, sum) && plain;
+        }
+        UNROLL for (int b = 0; b < BLOCKS; ++b) narrow<Element>(sum[b], held + b, x);
+    }
+    return plain;
+}
+
+// The same for any tile and any block, one at a time.
+template <class Format, class Element>
+DEVICE void add_up_exactly(const RankPackets& packets, const Tile& tile, LaneElements<Element>& x) {
+    rarely_here();
+    TileBytes first = TileBytes::of<Element>(packets.first, tile);
+    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
+        float sum[1][HELD];
+        clear<1>(sum);
+        NO_UNROLL for (u32 rank = 0; rank < packets.ranks && tile.has_block(held); ++rank) {
+            TileBytes from = first.behind(rank * packets.stride);
+            BlockCodes in;
+            load_codes<Element>(from, held, in);
+            in.signed_scale = from.signed_scale(held);
+            BlockReader<Format>::template add_exactly<Element>(in, packets.factor, sum[0]);
+        }
+        narrow<Element>(sum[0], held, x);
+    }
+}
+
+// Where conversions do not keep NaN: one bit per element of which a rank's code is that of a non-finite one.
+template <class Format, class Element>
+DEVICE u32 non_finite_elements(const RankPackets& packets, const Tile& tile) {
+    TileBytes first = TileBytes::of<Element>(packets.first, tile);
+    u32 found = 0;
+    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
+        NO_UNROLL for (u32 rank = 0; rank < packets.ranks && tile.has_block(held); ++rank) {
+            TileBytes from = first.behind(rank * packets.stride);
+            BlockCodes in;
+            load_codes<Element>(from, held, in);
+            in.signed_scale = from.signed_scale(held);
+            found |= BlockReader<Format>::non_finite(in) << (HELD * held);
+        }
+    return found;
+}
+
+// The tags of up to 32 ranks from `first` on, one to a lane.
+struct LaneTag {
+    const u8* packet;
+    Words4 wanted;
+
+    DEVICE LaneTag(u32 first, const RankPackets& packets) {
+        u32 rank = first + thread_in_group() % WARP;
+        rank = rank < packets.ranks ? rank : 0;
+        packet = packets.of_rank(rank);
+        wanted = packets.tag.of_rank(rank).words();
+    }
+    DEVICE Words4 found() const { return load((const Words4*)packet); }
+    // The lanes whose packet is foreign. Those without a rank of their own repeat what that of rank 0 says.
+    DEVICE u32 foreign(const Words4& found) const {
+        return votes_in_warp(((found.of[0] ^ wanted.of[0]) | (found.of[1] ^ wanted.of[1]) |
+                              (found.of[2] ^ wanted.of[2]) | (found.of[3] ^ wanted.of[3])) != 0);
+    }
+};
+
+// One foreign packet makes all of the sum NaN. Rare, so short rather than fast.
+template <class Element>
+DEVICE void spoil(const RankPackets& packets, const Tile& tile, LaneElements<Element>& x) {
+    rarely_here();
+    set_not_a_number<Element>(~0u, x);
+    if (packets.stats == nullptr || !tile.is_first() || thread_in_group() % WARP != 0) return;
+    u64 foreign = 0;
+    NO_UNROLL for (u32 rank = 0; rank < packets.ranks; ++rank) foreign += packets.is_foreign(rank);
+    add_atomically(&packets.stats->foreign, foreign);
+}
+
+// The sum of the ranks' tiles, of which each lane asks for IN_FLIGHT blocks at a time (4 or 8).
+template <class Format, class Element, int IN_FLIGHT>
+DEVICE void sum_tiles(const RankPackets& packets, const LaneTag& tag, const Tile& tile,
+                      LaneElements<Element>& x) {
+    bool done = false;
+    if (tile.is_whole()) {
+        if (packets.ranks == 2) done = add_up<Format, Element, 2, IN_FLIGHT>(packets, tile, x);
+        else done = add_up<Format, Element, 4, IN_FLIGHT>(packets, tile, x);
+    }
+    if (!done) add_up_exactly<Format, Element>(packets, tile, x);
+    if (!KEEPS_NAN) set_not_a_number<Element>(non_finite_elements<Format, Element>(packets, tile), x);
+    u32 foreign = tag.foreign(tag.found());
+    NO_UNROLL for (u32 rank = WARP; rank < packets.ranks; rank += WARP) {
+        LaneTag further(rank, packets);
+        foreign |= further.foreign(further.found());
+    }
+    if (foreign != 0) spoil<Element>(packets, tile, x);
+}
+
+// The same of a single packet.
+template <class Format, class Element>
+DEVICE void read_tile(const RankPackets& packet, const Tile& tile, LaneElements<Element>& x) {
+    bool done = tile.is_whole() && add_up<Format, Element, 1, HELD_BLOCKS>(packet, tile, x);
+    if (!done) add_up_exactly<Format, Element>(packet, tile, x);
+    if (!KEEPS_NAN) set_not_a_number<Element>(non_finite_elements<Format, Element>(packet, tile), x);
+    if (packet.is_foreign(0)) spoil<Element>(packet, tile, x);
 }

@@ -1,6 +1,17 @@
 // airamp_reduce_T: the packets of all ranks become the packet of their sum: the two-shot's middle.
 #include "write_tile.h"
 
+// Where a lane needs few enough registers, one more group in a multiprocessor gains more than further
+// accesses under way.
+template <class Format, class Element>
+constexpr bool IS_LIGHT = sizeof(typename Element::Bits) == 2 && !MARKED<Format>;
+template <class Format, class Element> constexpr int REDUCE_GROUPS = IS_LIGHT<Format, Element> ? 4 : 3;
+// Conversions by arithmetic leave no registers for more.
+template <class Element>
+constexpr bool IS_HEAVY = sizeof(typename Element::Bits) == 4 && !HAS_FP8_INSTRUCTIONS;
+template <class Format, class Element>
+constexpr int REDUCE_IN_FLIGHT = IS_LIGHT<Format, Element> || IS_HEAVY<Element> ? 4 : 8;
+
 // What other ranks sent behind the count is not ours to pass on.
 template <class Element> DEVICE void clear_behind_the_end(const Tile& tile, LaneElements<Element>& x) {
     if (tile.is_whole()) return;
@@ -10,29 +21,34 @@ template <class Element> DEVICE void clear_behind_the_end(const Tile& tile, Lane
             if (tile.block(held) * BLOCK + Layout<Element>::at(i) >= tile.count) x.set(held, i, 0);
 }
 
-template <class Element>
-DEVICE void reduce(const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 format, u32 average,
-                   void* out_packet, AirampStats* stats) {
+template <class Format, class Element>
+DEVICE void reduce(const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 average, Tag tag,
+                   Tag out_tag, void* out_packet, AirampStats* stats) {
     SHARED AirampStats group;
     begin_stats(&group, stats);
-    RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f};
-    Cut cut(count, ~0ull);
-    NO_UNROLL for (u64 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
+    AirampStats* counted = stats == nullptr ? nullptr : &group;
+    RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f, tag,
+                       counted};
+    const LaneTag tag_of_lane(0, all);
+    Whole cut(count);
+    NO_UNROLL for (u32 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
+        // Else counters beside it take registers.
+        if (!IS_HEAVY<Element>) forget(number);
         Tile tile = cut.tile(number);
         LaneElements<Element> x;
-        sum_tiles<Element>(format, all, tile, x);
+        sum_tiles<Format, Element, REDUCE_IN_FLIGHT<Format, Element>>(all, tag_of_lane, tile, x);
         clear_behind_the_end<Element>(tile, x);
-        write_tile<Element>(format, x, tile, (u8*)out_packet, stats == nullptr ? nullptr : &group);
+        write_tile<Format, Element>(x, tile, out_tag, (u8*)out_packet, counted);
     }
     end_stats(&group, stats);
 }
 
-#define REDUCE(Element, name)                                                                                \
-    KERNEL name(const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 format, u32 average,       \
-                void* out_packet, AirampStats* stats) {                                                      \
-        reduce<Element>(packets, packet_stride, ranks, count, format, average, out_packet, stats);           \
+#define REDUCE(Format, Element, format, T)                                                                   \
+    KERNEL((REDUCE_GROUPS<Format, Element>)) airamp_reduce_##T##_##format(                                   \
+        const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 average, u64 call, u64 part,       \
+        u64 out_call, u64 out_part, void* out_packet, AirampStats* stats) {                                  \
+        reduce<Format, OfPackets<Element>::Type>(packets, packet_stride, ranks, count, average,              \
+                                                 {call, part}, {out_call, out_part}, out_packet, stats);     \
     }
-REDUCE(F16, airamp_reduce_f16)
-REDUCE(Bf16, airamp_reduce_bf16)
-REDUCE(F32, airamp_reduce_f32)
+EACH_FORMAT_AND_TYPE(REDUCE)
 #undef REDUCE

@@ -11,49 +11,67 @@ constexpr u32 TILE = TILE_BLOCKS * BLOCK;
 constexpr u32 TILE_SCALES = TILE_BLOCKS * 2;
 constexpr int HELD_BLOCKS = 4;
 constexpr int HELD = 8;
+// Error and signal are taken from every block whose index in its packet is a multiple of this.
+constexpr u32 SAMPLED_EVERY = 256;
+
+// A packet begins with its tag.
+constexpr u32 TAG_BYTES = 16;
+
+// Which call a packet belongs to, and which part of it it is: docs/wire-format.md, 'Tags'.
+struct Tag {
+    u64 call;
+    u64 part;
+
+    DEVICE Tag of_rank(u64 rank) const { return {call, part + rank}; }
+    DEVICE Words4 words() const { return {{(u32)call, (u32)(call >> 32), (u32)part, (u32)(part >> 32)}}; }
+};
 
 struct LaneCodes { u32 of[HELD_BLOCKS][HELD / 4]; };
 
 DEVICE u32 lane_of_block() { return thread_in_group() & 15; }
 // Which of the two blocks that a warp has in hand at a time.
 DEVICE u32 side() { return (thread_in_group() >> 4) & 1; }
-DEVICE u64 warp_in_grid() { return ((u64)group_in_grid() * threads_in_group() + thread_in_group()) / WARP; }
-DEVICE u64 warps_in_grid() { return (u64)groups_in_grid() * threads_in_group() / WARP; }
+DEVICE u32 warp_in_grid() {
+    return group_in_grid() * (threads_in_group() / WARP) + thread_in_group() / WARP;
+}
+DEVICE u32 warps_in_grid() { return groups_in_grid() * (threads_in_group() / WARP); }
 
 DEVICE u64 blocks_of(u64 count) { return count / BLOCK + (count % BLOCK != 0); }
 DEVICE u64 tiles_of(u64 blocks) { return blocks / TILE_BLOCKS + (blocks % TILE_BLOCKS != 0); }
 
 // One tile, and the packet that it is part of.
 struct Tile {
-    u64 packet;
-    u64 index;  // within the packet
+    u32 packet;
+    u32 index;  // within the packet
+    u32 count;  // elements: 1024, or fewer in the packet's last tile
     u64 start;  // its first element in the buffer
     u64 scale_words_at;  // in the packet
-    u32 blocks;  // 8, or fewer in the packet's last tile
-    u32 count;  // elements
 
-    // `left` elements lie between the tile's beginning and the packet's end.
-    DEVICE Tile(u64 packet, u64 index, u64 start, u64 left) : packet(packet), index(index), start(start) {
-        u64 blocks_left = blocks_of(left);
-        scale_words_at = (first_block() + blocks_left) * BLOCK + index * TILE_SCALES;
-        blocks = (u32)smaller(blocks_left, (u64)TILE_BLOCKS);
-        count = (u32)smaller(left, (u64)TILE);
+    // Of a packet that holds `elements` from `first` on.
+    DEVICE Tile(u32 packet, u32 index, u64 first, u64 elements) : packet(packet), index(index) {
+        u64 before = index * (u64)TILE;
+        start = first + before;
+        scale_words_at = TAG_BYTES + blocks_of(elements) * BLOCK + index * (u64)TILE_SCALES;
+        count = (u32)smaller(elements - before, (u64)TILE);
     }
 
-    DEVICE u64 first_block() const { return index * TILE_BLOCKS; }
-    DEVICE u64 codes_at() const { return index * TILE; }
+    DEVICE u64 codes_at() const { return TAG_BYTES + index * (u64)TILE; }
+    DEVICE bool is_first() const { return index == 0; }
     DEVICE bool is_whole() const { return count == TILE; }
+    // Whether error and signal are taken from the tile's first block.
+    DEVICE bool is_sampled() const { return index % (SAMPLED_EVERY / TILE_BLOCKS) == 0; }
     // The tile's block of this lane's side, `held` of 0 to 3.
     DEVICE u32 block(int held) const { return 2 * held + side(); }
-    DEVICE bool has_block(int held) const { return block(held) < blocks; }
+    DEVICE bool has_block(int held) const { return block(held) * BLOCK < count; }
 };
 
-// A buffer cut into packets of equal blocks, the last one as long as it comes.
+// A buffer cut into packets of equal blocks, the last one as long as it comes. There are less than 2^32
+// tiles: no device has memory for more.
 struct Cut {
     u64 count;
     u64 packet_count;  // elements of a packet that is not the last
-    u64 tiles_per_packet;
-    u64 tiles;
+    u32 tiles_per_packet;
+    u32 tiles;
 
     DEVICE Cut(u64 count, u64 blocks_per_packet)
         : count(count), packet_count(0), tiles_per_packet(0), tiles(0) {
@@ -61,25 +79,32 @@ struct Cut {
         u64 per_packet = smaller(blocks_per_packet, blocks);
         if (per_packet == 0) return;
         packet_count = per_packet * BLOCK;
-        tiles_per_packet = tiles_of(per_packet);
-        tiles = blocks / per_packet * tiles_per_packet + tiles_of(blocks % per_packet);
+        tiles_per_packet = (u32)tiles_of(per_packet);
+        tiles = (u32)(blocks / per_packet) * tiles_per_packet + (u32)tiles_of(blocks % per_packet);
     }
-    DEVICE Tile tile(u64 number) const {
-        // Divisions and products of 64 bits take a while, and one packet is the usual case.
-        if (number < tiles_per_packet)
-            return Tile(0, number, number * TILE, smaller(count, packet_count) - number * TILE);
-        u64 packet = number / tiles_per_packet;
-        u64 index = number - packet * tiles_per_packet;
+    DEVICE Tile tile(u32 number) const {
+        // One packet is the usual case.
+        if (number < tiles_per_packet) return Tile(0, number, 0, smaller(count, packet_count));
+        u32 packet = number / tiles_per_packet;
         u64 first = packet * packet_count;
-        return Tile(packet, index, first + index * TILE, smaller(count - first, packet_count) - index * TILE);
+        return Tile(packet, number - packet * tiles_per_packet, first, smaller(count - first, packet_count));
     }
 };
 
-// Where a lane's elements lie in a block: runs of 16 bytes, 64 elements apart. So 16-bit elements are one
-// run of 8, two to a word, and binary32 ones are two runs of 4.
+// A buffer in one packet.
+struct Whole {
+    u64 count;
+    u32 tiles;
+
+    DEVICE Whole(u64 count) : count(count), tiles((u32)tiles_of(blocks_of(count))) {}
+    DEVICE Tile tile(u32 number) const { return Tile(0, number, 0, count); }
+};
+
+// Where a lane's elements lie in a block: one run of 8, or two of 4 that are 64 elements apart. In a buffer a
+// run is 16 bytes. 16-bit elements are two to a word.
 template <class Element> struct Layout {
     typedef typename Element::Bits Bits;
-    static constexpr int RUN = 16 / sizeof(Bits);
+    static constexpr int RUN = Element::RUN;
     static constexpr int RUNS = HELD / RUN;
     static constexpr int PER_WORD = 4 / sizeof(Bits);
     static constexpr int WORDS = HELD / PER_WORD;

@@ -6,113 +6,147 @@
 #include "across_lanes.h"
 #include "codes.h"
 #include "formats.h"
+#include "stats.h"
 
 // A lane's part in writing a tile. The scale is that of the block it keeps.
 struct Written {
     LaneCodes codes;
     u32 scale_word;
-    float reciprocal[HELD_BLOCKS];
-    float largest[HELD_BLOCKS];  // of the codes chosen: 448, 57344 or 127
-    bool may_saturate;
 };
 
 struct Scale {
     float value;
     float reciprocal;
-    bool may_saturate;
+
+    DEVICE u32 word() const { return bits_of(value) >> 16; }
 };
 
-// From the largest magnitude of a block, M of the codes and the bits of their largest scale.
-DEVICE Scale scale_for(float largest, float largest_code, u32 largest_scale) {
+// From the largest magnitude of a block.
+template <class Codes> DEVICE Scale scale_for(float largest) {
     constexpr u32 LEAST_SCALE = (127 - 110) << 7;
-    if (largest == 0.0f) return {0.0f, 0.0f, false};
-    u32 rounded_up = (bits_of(largest / largest_code) + 0xffffu) >> 16;
-    float value = float_of(smaller(larger(rounded_up, LEAST_SCALE), largest_scale) << 16);
-    float reciprocal = 1.0f / value;
-    // Rounding keeps order: if the largest element does not saturate, none does.
-    return {value, reciprocal, largest * reciprocal > largest_code};
+    if (largest == 0.0f) return {0.0f, 0.0f};
+    // A product with 1 / M, corrected once by what is left over: the bits of the quotient.
+    float product = largest * Codes::one_over_largest();
+    float rest = multiply_add(-Codes::largest(), product, largest);
+    float quotient = multiply_add(rest, Codes::one_over_largest(), product);
+    u32 rounded_up = (bits_of(quotient) + 0xffffu) >> 16;
+    float value = float_of(smaller(larger(rounded_up, LEAST_SCALE), Codes::LARGEST_SCALE) << 16);
+    return {value, reciprocal_of(value)};
 }
 
-// A lane's codes of one block, and its sums of squared errors under the scale 1, four elements at a time.
+// Whether an element of a block can exceed M. Rounding keeps order: if the largest does not, none does.
+template <class Codes> DEVICE bool may_saturate(float largest, const Scale& scale) {
+    return largest * scale.reciprocal > Codes::largest();
+}
+
+// A lane's codes of one block.
 template <class Codes, class Element>
-DEVICE void encode(const LaneElements<Element>& x, int held, float reciprocal, u32* codes, float* quad) {
+DEVICE void encode(const LaneElements<Element>& x, int held, float reciprocal, u32* codes) {
     UNROLL for (int word = 0; word < HELD / 4; ++word) {
-        float y[4], w[4];
-        UNROLL for (int i = 0; i < 4; ++i) y[i] = x.value(held, 4 * word + i) * reciprocal;
-        codes[word] = Codes::encode(y, w);
-        if (quad == nullptr) continue;
-        UNROLL for (int i = 0; i < 4; ++i) {
-            w[i] -= y[i];
-            w[i] *= w[i];
-        }
-        quad[word] = (w[0] + w[1]) + (w[2] + w[3]);
+        float value[4];
+        UNROLL for (int i = 0; i < 4; ++i) value[i] = x.value(held, 4 * word + i);
+        codes[word] = Codes::encode(value, reciprocal);
     }
 }
 
+// Counts the elements beyond M, which depends on the block if some are INT8 (one bit per block in `int8`).
+// `possible`: in the block that this lane keeps.
+template <class Codes, class Element>
+DEVICE void count_saturated(const LaneElements<Element>& x, const float* reciprocal, u32 int8,
+                            bool possible, AirampStats* stats) {
+    if (stats == nullptr || !any_in_warp(possible)) return;
+    rarely_here();
+    LaneElements<Element> again = x.forgotten();
+    u32 saturated = 0;
+    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
+        float largest = (int8 >> held) & 1 ? Int8::largest() : Codes::largest();
+        UNROLL for (int i = 0; i < HELD; ++i)
+            saturated += magnitude(again.value(held, i) * reciprocal[held]) > largest;
+    }
+    if (saturated != 0) add_atomically(&stats->saturated, (u64)saturated);
+}
+
+// `finite`: the block that this lane keeps has no other elements.
 template <class Codes, class Element> struct TileWriter {
-    static DEVICE void write(const LaneElements<Element>& x, float largest, Written& written) {
-        Scale scale = scale_for(largest, Codes::largest(), Codes::LARGEST_SCALE);
-        written.scale_word = (bits_of(scale.value) >> 16) | Codes::MARK;
-        written.may_saturate = scale.may_saturate;
-        from_keepers<0>(scale.reciprocal, written.reciprocal);
-        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-            written.largest[held] = Codes::largest();
-            encode<Codes, Element>(x, held, written.reciprocal[held], written.codes.of[held], nullptr);
-        }
+    static DEVICE void write(const LaneElements<Element>& x, float largest, bool, AirampStats* stats,
+                             Written& written) {
+        Scale scale = scale_for<Codes>(largest);
+        written.scale_word = scale.word() | Codes::MARK;
+        float reciprocal[HELD_BLOCKS];
+        from_keepers(scale.reciprocal, reciprocal);
+        count_saturated<Codes, Element>(x, reciprocal, 0, may_saturate<Codes>(largest, scale), stats);
+        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
+            encode<Codes, Element>(x, held, reciprocal[held], written.codes.of[held]);
     }
 };
 
-// Even keepers see to E4M3 and odd ones to INT8.
+// Every block as INT8, and then those again that are to be E4M3.
+template <class Element> struct MarkedWriter {
+    template <class Choice>
+    static DEVICE void write(const LaneElements<Element>& x, float largest, Choice takes_int8,
+                             AirampStats* stats, Written& written) {
+        Scale scale = scale_for<Int8>(largest);
+        float reciprocal[HELD_BLOCKS];
+        from_keepers(scale.reciprocal, reciprocal);
+        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
+            encode<Int8, Element>(x, held, reciprocal[held], written.codes.of[held]);
+        written.scale_word = scale.word() | Int8::MARK;
+        bool int8 = takes_int8(written.codes);
+        if (any_in_warp(!int8)) write_e4m3(x, largest, int8, scale, reciprocal, stats, written);
+        else count_saturated<E4M3, Element>(x, reciprocal, ~0u, may_saturate<Int8>(largest, scale), stats);
+    }
+
+    static DEVICE void write_e4m3(const LaneElements<Element>& x, float largest, bool int8,
+                                  const Scale& scale, float* reciprocal, AirampStats* stats,
+                                  Written& written) {
+        rarely_here();
+        LaneElements<Element> again = x.forgotten();
+        Scale other = scale_for<E4M3>(largest);
+        if (!int8) written.scale_word = other.word() | E4M3::MARK;
+        u32 are_int8 = votes_of_keepers(int8);
+        float e4m3[HELD_BLOCKS];
+        from_keepers(other.reciprocal, e4m3);
+        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
+            if (((are_int8 >> held) & 1) == 0) {
+                reciprocal[held] = e4m3[held];
+                encode<E4M3, Element>(again, held, e4m3[held], written.codes.of[held]);
+            }
+        bool possible = int8 ? may_saturate<Int8>(largest, scale) : may_saturate<E4M3>(largest, other);
+        count_saturated<E4M3, Element>(again, reciprocal, are_int8, possible, stats);
+    }
+};
+
+template <class Element> struct TileWriter<MostlyInt8, Element> {
+    static DEVICE void write(const LaneElements<Element>& x, float largest, bool finite, AirampStats* stats,
+                             Written& written) {
+        MarkedWriter<Element>::write(x, largest, [=](const LaneCodes&) { return finite; }, stats, written);
+    }
+};
+
 template <class Element> struct TileWriter<Auto, Element> {
-    static DEVICE void write(const LaneElements<Element>& x, float largest, Written& written) {
-        bool odd = (lane_of_block() & 1) != 0;
-        Scale scale = scale_for(largest, odd ? Int8::largest() : E4M3::largest(),
-                                odd ? Int8::LARGEST_SCALE : E4M3::LARGEST_SCALE);
-        written.may_saturate = scale.may_saturate;
-        float e4m3[HELD_BLOCKS], int8[HELD_BLOCKS], quad[HELD_BLOCKS][2][2];
-        from_keepers<0>(scale.reciprocal, e4m3);
-        from_keepers<1>(scale.reciprocal, int8);
-        LaneCodes int8_codes;
-        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-            encode<E4M3, Element>(x, held, e4m3[held], written.codes.of[held], quad[held][0]);
-            encode<Int8, Element>(x, held, int8[held], int8_codes.of[held], quad[held][1]);
-        }
-        float error = error_sum<Layout<Element>::RUNS == 1>(quad);
-        u32 chosen = choose(scale.value, error, odd, written.scale_word);
-        u32 take_int8[HELD_BLOCKS];
-        from_keepers<0>(chosen, take_int8);
-        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-            bool taken = take_int8[held] != 0;
-            written.reciprocal[held] = taken ? int8[held] : e4m3[held];
-            written.largest[held] = taken ? Int8::largest() : E4M3::largest();
-            UNROLL for (int word = 0; word < HELD / 4; ++word)
-                if (taken) written.codes.of[held][word] = int8_codes.of[held][word];
-        }
+    static DEVICE void write(const LaneElements<Element>& x, float largest, bool finite, AirampStats* stats,
+                             Written& written) {
+        auto choice = [=](const LaneCodes& codes) { return suits(codes) && finite; };
+        MarkedWriter<Element>::write(x, largest, choice, stats, written);
     }
 
-    // 1 if the block that this lane keeps is to be INT8. A block of zeros has no quotient of scales and
-    // stays E4M3.
-    static DEVICE u32 choose(float scale, float error, bool odd, u32& word) {
-        float other_scale = exchange<1>(scale);
-        float other_error = exchange<1>(error);
-        float e4m3_scale = odd ? other_scale : scale, int8_scale = odd ? scale : other_scale;
-        float e4m3_error = odd ? other_error : error, int8_error = odd ? error : other_error;
-        float k = e4m3_scale / int8_scale;
-        bool int8 = int8_error < e4m3_error * (k * k);
-        word = (bits_of(int8 ? int8_scale : e4m3_scale) >> 16) | (int8 ? Int8::MARK : E4M3::MARK);
-        return int8;
+    // Whether INT8 is the choice for the block that this lane keeps. Every code other than zero stands for
+    // an error of about a twelfth, which E4M3 undercuts where the other elements are small.
+    static DEVICE bool suits(const LaneCodes& codes) {
+        i32 worth[HELD_BLOCKS];
+        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
+            worth[held] = 0;
+            UNROLL for (int word = 0; word < HELD / 4; ++word) {
+                u32 four = codes.of[held][word];
+                // -128 in every byte of a code other than zero.
+                u32 others = (((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four) & 0x80808080u;
+                worth[held] = dot_bytes(four, four, worth[held]);
+                worth[held] = dot_bytes(others, 0x01010101u, worth[held]);
+            }
+        }
+        return sum_over_block(worth) >= 17000;
     }
 };
-
-template <class Element>
-DEVICE void write_blocks(u32 format, const LaneElements<Element>& x, float largest, Written& written) {
-    switch (format) {
-    case FORMAT_E4M3: TileWriter<E4M3, Element>::write(x, largest, written); break;
-    case FORMAT_E5M2: TileWriter<E5M2, Element>::write(x, largest, written); break;
-    case FORMAT_INT8: TileWriter<Int8, Element>::write(x, largest, written); break;
-    default: TileWriter<Auto, Element>::write(x, largest, written); break;
-    }
-}
 
 // Takes the elements that are not finite out of the blocks, and the signs of zeros out of blocks that
 // have nothing else. Returns the bits of the former and corrects the largest magnitude.
@@ -127,7 +161,7 @@ template <class Element> DEVICE u32 set_aside_non_finite(LaneElements<Element>& 
             }
     largest = largest_magnitude<Element>(x);
     u32 of_block[HELD_BLOCKS];
-    from_keepers<0>(largest, of_block);
+    from_keepers(largest, of_block);
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
         UNROLL for (int w = 0; w < Layout<Element>::WORDS; ++w)
             if (of_block[held] == 0) x.of[held][w] = 0;
@@ -138,7 +172,7 @@ template <class Element> DEVICE u32 set_aside_non_finite(LaneElements<Element>& 
 DEVICE void mark_non_finite(u32 non_finite, Written& written) {
     rarely_here();
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-        u64 code = written.largest[held] == Int8::largest() ? Int8::NON_FINITE : E4M3::NON_FINITE;
+        constexpr u64 code = E4M3::NON_FINITE;
         u64 codes = written.codes.of[held][0] | ((u64)written.codes.of[held][1] << 32);
         NO_UNROLL for (int i = 0; i < HELD; ++i)
             if ((non_finite >> (HELD * held + i)) & 1)
@@ -148,8 +182,10 @@ DEVICE void mark_non_finite(u32 non_finite, Written& written) {
     }
 }
 
-// Codes and scale words into the packet; the words behind its last block are its padding.
-template <class Element> DEVICE void store_tile(const Written& written, const Tile& tile, u8* packet) {
+// Tag, codes and scale words into the packet; the words behind its last block are its padding.
+template <class Element>
+DEVICE void store_tile(const Written& written, const Tile& tile, Tag tag, u8* packet) {
+    if (tile.is_first() && thread_in_group() % WARP == 0) store((Words4*)packet, tag.words());
     store_codes<Element>(written.codes, tile, packet);
     if ((lane_of_block() & 3) != 0) return;
     u16* words = (u16*)(packet + tile.scale_words_at);

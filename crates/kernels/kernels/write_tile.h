@@ -17,28 +17,20 @@ DEVICE void count_non_finite_blocks(u32 non_finite, AirampStats* stats) {
     if (lane_of_block() == 0 && blocks != 0) add_atomically(&stats->non_finite_blocks, (u64)bits_set(blocks));
 }
 
-template <class Element>
-DEVICE void count_saturated(const LaneElements<Element>& x, const Written& written, AirampStats* stats) {
-    rarely_here();
-    u32 saturated = 0;
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
-        UNROLL for (int i = 0; i < HELD; ++i)
-            saturated += magnitude(x.value(held, i) * written.reciprocal[held]) > written.largest[held];
-    if (saturated != 0) add_atomically(&stats->saturated, (u64)saturated);
-}
-
 // Adds error and signal of the tile's first block. Elements that were set aside are 0 here, and so are
 // their codes still.
-template <class Element>
-DEVICE void sample(u32 format, const LaneElements<Element>& x, const Written& written, AirampStats* stats) {
+template <class Format, class Element>
+DEVICE void sample(const LaneElements<Element>& x, const Written& written, AirampStats* stats) {
+    rarely_here();
+    LaneElements<Element> again = x.forgotten();
     float value[HELD];
-    u32 word = from_lane<0>(written.scale_word);
-    // The mark says which codes they are, under every format but E5M2.
-    if (format == FORMAT_E5M2) decoded<E5M2, Element>(written.codes.of[0], word, 1.0f, value);
-    else BlockReader<Auto, Element>::template read<false>(written.codes.of[0], word, 1.0f, value);
+    UNROLL for (int i = 0; i < HELD; ++i) value[i] = -0.0f;
+    float signed_scale = float_of(from_lane<0>(written.scale_word) << 16);
+    BlockCodes block = {{written.codes.of[0][0], written.codes.of[0][1]}, signed_scale};
+    BlockReader<Format>::template add_exactly<Element>(block, 1.0f, value);
     double squared_error = 0.0, signal = 0.0;
     UNROLL for (int i = 0; i < HELD; ++i) {
-        double element = x.value(0, i), error = value[i] - element;
+        double element = again.value(0, i), error = value[i] - element;
         squared_error += error * error;
         signal += element * element;
     }
@@ -55,20 +47,21 @@ DEVICE void sample(u32 format, const LaneElements<Element>& x, const Written& wr
     add_atomically(&stats->signal, signal);
 }
 
-// Writes a tile whole: codes, scale words, and what is to be counted (`stats` may be null).
-template <class Element>
-DEVICE void write_tile(u32 format, LaneElements<Element>& x, const Tile& tile, u8* packet, AirampStats* stats) {
+// Writes a tile whole: tag, codes, scale words, and what is to be counted (`stats` may be null).
+template <class Format, class Element>
+DEVICE void write_tile(LaneElements<Element>& x, const Tile& tile, Tag tag, u8* packet,
+                       AirampStats* stats) {
     u32 non_finite = 0;
     u32 largest = largest_magnitude<Element>(x);
-    bool unusual = any_in_warp(largest == 0 || largest >= Element::INFINITE);
+    bool finite = largest < Element::INFINITE;
+    bool unusual = any_in_warp(largest == 0 || !finite);
     if (unusual) non_finite = set_aside_non_finite<Element>(x, largest);
     Written written;
-    write_blocks<Element>(format, x, Element::widen(largest), written);
+    TileWriter<Format, Element>::write(x, Element::widen(largest), finite, stats, written);
     if (stats != nullptr) {
         if (unusual) count_non_finite_blocks(non_finite, stats);
-        if (any_in_warp(written.may_saturate)) count_saturated<Element>(x, written, stats);
-        if (tile.first_block() % SAMPLED_EVERY == 0) sample<Element>(format, x, written, stats);
+        if (tile.is_sampled()) sample<Format, Element>(x, written, stats);
     }
     if (non_finite != 0) mark_non_finite(non_finite, written);
-    store_tile<Element>(written, tile, packet);
+    store_tile<Element>(written, tile, tag, packet);
 }

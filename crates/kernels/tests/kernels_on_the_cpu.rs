@@ -5,7 +5,7 @@ mod support;
 
 use airamp_codec::{Element, Format, Stats, packet_bytes, reference};
 use support::inputs::{self, KINDS, Kind, Numbers};
-use support::{AirampStats, Buffer, GRID, Grid, Ranks};
+use support::{AirampStats, Buffer, GRID, Grid, OUT_TAG, Ranks, TAG};
 
 /// Around the sizes of a lane's run, a block, a tile (8 blocks), and of a group of threads.
 const COUNTS: [usize; 16] = [0, 1, 3, 4, 8, 127, 128, 129, 255, 1000, 1023, 1024, 1025, 2176, 8192, 9001];
@@ -20,7 +20,7 @@ fn each_type_and_format(mut test: impl FnMut(Element, Format)) {
 
 fn quantised(element: Element, input: &[u8], format: Format) -> (Vec<u8>, Stats) {
     let mut packet = vec![0xff; packet_bytes(input.len() / element.size())];
-    let stats = reference::quantise(element, input, format, &mut packet);
+    let stats = reference::quantise(element, input, format, TAG, &mut packet);
     (packet, stats)
 }
 
@@ -49,6 +49,7 @@ fn assert_same(found: &[u8], expected: &[u8], what: &str) {
 fn assert_same_stats(found: AirampStats, expected: Stats, what: &str) {
     assert_eq!(found.saturated, expected.saturated, "saturated: {what}");
     assert_eq!(found.non_finite_blocks, expected.non_finite_blocks, "non-finite blocks: {what}");
+    assert_eq!(found.foreign, expected.foreign, "foreign: {what}");
     for (found, expected) in [(found.squared_error, expected.squared_error), (found.signal, expected.signal)]
     {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} and not {expected}: {what}");
@@ -132,7 +133,7 @@ fn a_block_of_huge_elements_counts_its_saturated_ones() {
 
 /// Whether the codec writes this block as INT8 under `auto`.
 fn is_int8(element: Element, block: &[u8]) -> bool {
-    quantised(element, block, Format::Auto).0[129] & 0x80 != 0
+    quantised(element, block, Format::Auto).0[16 + 129] & 0x80 != 0
 }
 
 /// The block with the element at `at` halfway on its way to zero, and on, as long as that leaves the choice
@@ -164,12 +165,11 @@ fn on_the_edge(element: Element, block: &[u8], at: usize) -> Option<(Vec<u8>, Ve
 
 #[test]
 fn the_choice_between_e4m3_and_int8_changes_where_the_codecs_does() {
-    // Each element in turn is brought to the edge of the choice. What is left between the two errors is
-    // then so little that another order of their sums would show.
+    // Each element in turn is brought to the edge of the choice, where one more or less in one code decides.
     let mut numbers = Numbers::new(10);
     for element in Element::ALL {
         let mut edges = Vec::new();
-        for _ in 0..12 {
+        for _ in 0..60 {
             let mut block = inputs::of_kind(Kind::Spikes, element, 128, &mut numbers);
             for at in 0..128 {
                 if let Some((same, other)) = on_the_edge(element, &block, at) {
@@ -190,7 +190,7 @@ fn cut_by_the_codec(element: Element, input: &[u8], format: Format, blocks: usiz
     let pieces = input.chunks(blocks * 128 * element.size());
     let mut packets = vec![0xa5; pieces.len() * stride];
     for (piece, packet) in pieces.zip(packets.chunks_mut(stride)) {
-        reference::quantise(element, piece, format, packet);
+        reference::quantise(element, piece, format, TAG, packet);
     }
     packets
 }
@@ -210,8 +210,13 @@ fn a_buffer_is_cut_into_packets_that_the_codec_would_write() {
             assert_same(&packets, &expected, &what);
 
             let mut output = Buffer::aligned(input.len());
-            support::dequantise(GRID, element, &packets, stride, blocks, format, &mut output);
-            assert_same(&output, &dequantised(element, &expected, count, format, blocks, stride), &what);
+            for (rank, packet) in packets.chunks_mut(stride).enumerate() {
+                packet[8..16].copy_from_slice(&TAG.of_rank(rank).part.to_le_bytes());
+            }
+            let (expected, foreign) = dequantised(element, &packets, count, format, blocks, stride);
+            assert_eq!(foreign, 0);
+            support::dequantise(GRID, element, &packets, stride, blocks, format, &mut output, None);
+            assert_same(&output, &expected, &what);
         }
     });
 }
@@ -223,12 +228,51 @@ fn dequantised(
     format: Format,
     blocks: usize,
     stride: usize,
-) -> Vec<u8> {
+) -> (Vec<u8>, u64) {
     let mut output = vec![0; count * element.size()];
-    for (piece, packet) in output.chunks_mut(blocks * 128 * element.size()).zip(packets.chunks(stride)) {
-        reference::dequantise(element, packet, piece.len() / element.size(), format, piece);
+    let mut foreign = 0;
+    let pieces = output.chunks_mut(blocks * 128 * element.size()).zip(packets.chunks(stride));
+    for (rank, (piece, packet)) in pieces.enumerate() {
+        let (count, tag) = (piece.len() / element.size(), TAG.of_rank(rank));
+        foreign += reference::dequantise(element, packet, count, format, tag, piece).foreign;
     }
-    output
+    (output, foreign)
+}
+
+#[test]
+fn a_foreign_packet_is_read_as_nan_and_counted_once() {
+    let mut numbers = Numbers::new(11);
+    each_type_and_format(|element, format| {
+        // Several tiles to a packet, and of the four packets only the first has the tag of its place.
+        let (count, blocks) = (4 * 20 * 128 - 5, 20);
+        let stride = packet_bytes(blocks * 128);
+        let input = Buffer::of(&inputs::mixed(element, count, &mut numbers), 0);
+        let mut packets = Buffer::aligned(4 * stride);
+        support::quantise(GRID, element, &input, format, &mut packets, stride, blocks, None);
+        let mut output = Buffer::aligned(input.len());
+        let mut stats = AirampStats::default();
+        support::dequantise(GRID, element, &packets, stride, blocks, format, &mut output, Some(&mut stats));
+        let (expected, foreign) = dequantised(element, &packets, count, format, blocks, stride);
+        assert_same(&output, &expected, &format!("{element:?}, {format:?}"));
+        assert_eq!((stats.foreign, foreign), (3, 3));
+
+        let all = Ranks { packets: &packets, stride, ranks: 4, average: false };
+        sums_like_the_codec(element, format, all, blocks * 128 - 5, 0);
+    });
+}
+
+#[test]
+fn every_bit_of_a_tag_counts() {
+    let (mut packet, _) = quantised(Element::F16, &[0; 600], Format::Auto);
+    for bit in 0..128 {
+        packet[bit / 8] ^= 1 << (bit % 8);
+        let (mut output, mut stats) = (Buffer::aligned(600), AirampStats::default());
+        let read = Buffer::of(&packet, 0);
+        support::dequantise(GRID, Element::F16, &read, 0, 3, Format::Auto, &mut output, Some(&mut stats));
+        assert_eq!(stats.foreign, 1, "bit {bit}");
+        assert!(output.as_chunks().0.iter().all(|bits| half::f16::from_le_bytes(*bits).is_nan()));
+        packet[bit / 8] ^= 1 << (bit % 8);
+    }
 }
 
 #[test]
@@ -240,8 +284,9 @@ fn dequantise_gives_the_codecs_elements_for_every_count_and_alignment() {
             let (packet, _) = quantised(element, &inputs::mixed(element, count, &mut numbers), format);
             let blocks = count.div_ceil(128).max(1);
             let mut output = Buffer::misaligned(count * element.size(), offset);
-            support::dequantise(GRID, element, &Buffer::of(&packet, 0), 0, blocks, format, &mut output);
-            let expected = dequantised(element, &packet, count, format, blocks, packet.len().max(1));
+            let read = Buffer::of(&packet, 0);
+            support::dequantise(GRID, element, &read, 0, blocks, format, &mut output, None);
+            let (expected, _) = dequantised(element, &packet, count, format, blocks, packet.len().max(1));
             assert_same(
                 &output,
                 &expected,
@@ -256,7 +301,7 @@ fn every_code_a_writer_makes_is_read_as_the_codec_reads_it() {
     each_type_and_format(|element, format| {
         // Two blocks of all codes at each of several scales, ends of the range included.
         let scales = [0x0880, 0x3f80, 0x3fff, 0x4b31, 0x7792];
-        let mut packet = Vec::new();
+        let mut packet = [TAG.call.to_le_bytes(), TAG.part.to_le_bytes()].concat();
         for _ in scales {
             packet.extend(0..=255u8);
         }
@@ -269,8 +314,8 @@ fn every_code_a_writer_makes_is_read_as_the_codec_reads_it() {
         packet.resize(packet_bytes(scales.len() * 256), 0);
         let count = scales.len() * 256;
         let mut output = Buffer::aligned(count * element.size());
-        support::dequantise(GRID, element, &Buffer::of(&packet, 0), 0, 10, format, &mut output);
-        let expected = dequantised(element, &packet, count, format, 10, packet.len());
+        support::dequantise(GRID, element, &Buffer::of(&packet, 0), 0, 10, format, &mut output, None);
+        let (expected, _) = dequantised(element, &packet, count, format, 10, packet.len());
         assert_same(&output, &expected, &format!("{element:?}, {format:?}"));
     });
 }
@@ -286,12 +331,12 @@ fn packets_of_ranks(
 ) -> (Buffer, usize) {
     let stride = packet_bytes(count) + 16;
     let mut packets = Buffer::aligned(ranks * stride);
-    for packet in packets.chunks_mut(stride) {
+    for (rank, packet) in packets.chunks_mut(stride).enumerate() {
         let input = match kind {
             Some(kind) => inputs::of_kind(kind, element, count, numbers),
             None => inputs::mixed(element, count, numbers),
         };
-        reference::quantise(element, &input, format, packet);
+        reference::quantise(element, &input, format, TAG.of_rank(rank), packet);
     }
     (packets, stride)
 }
@@ -303,13 +348,17 @@ fn sums_like_the_codec(element: Element, format: Format, all: Ranks<'_>, count: 
     let packets: Vec<&[u8]> = all.packets.chunks(all.stride).collect();
 
     let mut expected = vec![0; count * element.size()];
-    reference::dequantise_sum(element, &packets, count, format, all.average, &mut expected);
+    let expected_stats =
+        reference::dequantise_sum(element, &packets, count, format, all.average, TAG, &mut expected);
     let mut output = Buffer::misaligned(expected.len(), offset);
-    support::dequantise_sum(GRID, element, all, format, &mut output);
+    let mut stats = AirampStats::default();
+    support::dequantise_sum(GRID, element, all, format, &mut output, Some(&mut stats));
     assert_same(&output, &expected, &format!("sum: {what}"));
+    assert_same_stats(stats, expected_stats, &format!("sum: {what}"));
 
     let mut expected = vec![0; packet_bytes(count)];
-    let expected_stats = reference::reduce(element, &packets, count, format, all.average, &mut expected);
+    let expected_stats =
+        reference::reduce(element, &packets, count, format, all.average, TAG, OUT_TAG, &mut expected);
     let mut packet = Buffer::aligned(expected.len());
     let mut stats = AirampStats::default();
     support::reduce(GRID, element, all, count, format, &mut packet, Some(&mut stats));
@@ -350,7 +399,7 @@ fn what_a_rank_sends_behind_the_count_goes_nowhere() {
     let mut numbers = Numbers::new(9);
     each_type_and_format(|element, format| {
         let (mut packets, stride) = packets_of_ranks(element, format, 2, 100, None, &mut numbers);
-        packets[100..128].fill(0x33);
+        packets[16 + 100..16 + 128].fill(0x33);
         let all = Ranks { packets: &packets, stride, ranks: 2, average: false };
         sums_like_the_codec(element, format, all, 100, 0);
     });

@@ -108,6 +108,7 @@ pub(super) fn add(sum: &mut Values, values: &Values) {
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn to_f16(values: __m256) -> __m128i {
+    // The conversion keeps the upper bits of a NaN's payload.
     _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(with_one_nan(values))
 }
 
@@ -115,15 +116,17 @@ fn to_f16(values: __m256) -> __m128i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn to_bf16(values: __m256) -> __m256i {
-    let bits = _mm256_castps_si256(with_one_nan(values));
+    let bits = _mm256_castps_si256(values);
     let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
     let rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+    let not_a_number = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
+    let rounded = _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fff_ffff), not_a_number);
     _mm256_and_si256(rounded, _mm256_set1_epi32(0xffff_0000_u32 as i32))
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn with_one_nan(values: __m256) -> __m256 {
-    let nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc0_0000));
+    let nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fff_ffff));
     _mm256_blendv_ps(values, nan, _mm256_cmp_ps::<_CMP_UNORD_Q>(values, values))
 }

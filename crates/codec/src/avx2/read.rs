@@ -68,11 +68,7 @@ fn e5m2(codes: __m128i) -> [__m256; 2] {
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn int8(codes: __m128i) -> [__m256; 2] {
-    [codes, _mm_srli_si128::<8>(codes)].map(|codes| {
-        let wide = _mm256_cvtepi8_epi32(codes);
-        let nan = _mm256_cmpeq_epi32(wide, _mm256_set1_epi32(-128));
-        _mm256_or_ps(_mm256_cvtepi32_ps(wide), _mm256_castsi256_ps(nan))
-    })
+    [codes, _mm_srli_si128::<8>(codes)].map(|codes| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)))
 }
 
 #[inline]

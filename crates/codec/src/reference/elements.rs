@@ -46,13 +46,13 @@ fn narrow<const SIZE: usize>(values: &Values, output: &mut [u8], to_bytes: impl 
 }
 
 fn to_f16(value: f32) -> f16 {
-    if value.is_nan() { f16::from_bits(0x7e00) } else { f16::from_f32(value) }
+    if value.is_nan() { f16::from_bits(0x7fff) } else { f16::from_f32(value) }
 }
 
 fn to_bf16(value: f32) -> bf16 {
-    if value.is_nan() { bf16::from_bits(0x7fc0) } else { bf16::from_f32(value) }
+    if value.is_nan() { bf16::from_bits(0x7fff) } else { bf16::from_f32(value) }
 }
 
 fn to_f32(value: f32) -> f32 {
-    if value.is_nan() { f32::from_bits(0x7fc0_0000) } else { value }
+    if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { value }
 }

@@ -21,11 +21,10 @@ pub(crate) fn block(
 }
 
 /// What a code stands for under the scale 1; NaN for a non-finite element.
-pub(crate) fn code_value(code: u8, codes: Codes) -> f32 {
+fn code_value(code: u8, codes: Codes) -> f32 {
     match codes {
         Codes::E4M3 => float8::from_e4m3(code),
         Codes::E5M2 => float8::from_e5m2(code),
-        Codes::Int8 if code == codes.non_finite() => f32::NAN,
         Codes::Int8 => f32::from(code as i8),
     }
 }

@@ -3,7 +3,7 @@
 
 use airamp_codec::{self as codec, Element, Format, packet_bytes};
 
-use crate::samples::{Random, pack, unpack};
+use crate::samples::{Random, TAG, pack, slices, unpack};
 
 const COUNT: usize = 1 << 16;
 
@@ -36,22 +36,24 @@ fn vnmse(
     let mut random = Random(17);
     let mut exact = vec![0.0; COUNT];
     let mut packets = Vec::new();
-    for _ in 0..ranks {
+    for rank in 0..ranks {
         let numbers: Vec<f32> = (0..COUNT).map(|_| draw(&mut random) as f32).collect();
         let input = pack(element, &numbers);
         exact.iter_mut().zip(unpack(element, &input)).for_each(|(sum, x)| *sum += f64::from(x));
         let mut packet = vec![0; packet_bytes(COUNT)];
-        codec::quantise(element, &input, format, &mut packet);
+        codec::quantise(element, &input, format, TAG.of_rank(rank), &mut packet);
         packets.push(packet);
     }
-    let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
+    let packets = slices(&packets);
     let mut output = vec![0; COUNT * element.size()];
     match algorithm {
-        Algorithm::OneShot => codec::dequantise_sum(element, &packets, COUNT, format, false, &mut output),
+        Algorithm::OneShot => {
+            codec::dequantise_sum(element, &packets, COUNT, format, false, TAG, &mut output);
+        }
         Algorithm::TwoShot => {
             let mut reduced = vec![0; packet_bytes(COUNT)];
-            codec::reduce(element, &packets, COUNT, format, false, &mut reduced);
-            codec::dequantise(element, &reduced, COUNT, format, &mut output);
+            codec::reduce(element, &packets, COUNT, format, false, TAG, TAG, &mut reduced);
+            codec::dequantise(element, &reduced, COUNT, format, TAG, &mut output);
         }
     }
     let error: f64 =

@@ -4,15 +4,15 @@
 use airamp_codec::{self as fast, BLOCK, Element, Format, packet_bytes, reference};
 use proptest::prelude::*;
 
-use crate::samples::{Random, any_block_sizes, every_pattern, knife_edges, pack, pattern_bytes};
+use crate::samples::{Random, TAG, any_block_sizes, every_pattern, knife_edges, pack, pattern_bytes, slices};
 
 fn same_packets(element: Element, input: &[u8]) {
     for format in Format::ALL {
         let count = input.len() / element.size();
         let mut expected = vec![0x5a; packet_bytes(count)];
         let mut packet = vec![0xa5; packet_bytes(count)];
-        let expected_stats = reference::quantise(element, input, format, &mut expected);
-        let stats = fast::quantise(element, input, format, &mut packet);
+        let expected_stats = reference::quantise(element, input, format, TAG, &mut expected);
+        let stats = fast::quantise(element, input, format, TAG, &mut packet);
         assert_eq!(packet, expected, "{element:?} {format:?} {}", fast::arithmetic());
         assert_eq!(stats, expected_stats, "{element:?} {format:?}");
         same_results(element, &[&packet], count, format);
@@ -23,13 +23,14 @@ fn same_results(element: Element, packets: &[&[u8]], count: usize, format: Forma
     for average in [false, true] {
         let mut expected = vec![0x5a; count * element.size()];
         let mut output = vec![0xa5; count * element.size()];
-        reference::dequantise_sum(element, packets, count, format, average, &mut expected);
-        fast::dequantise_sum(element, packets, count, format, average, &mut output);
+        reference::dequantise_sum(element, packets, count, format, average, TAG, &mut expected);
+        fast::dequantise_sum(element, packets, count, format, average, TAG, &mut output);
         assert_eq!(output, expected, "{element:?} {format:?} {average}");
         let mut expected = vec![0x5a; packet_bytes(count)];
         let mut packet = vec![0xa5; packet_bytes(count)];
-        let expected_stats = reference::reduce(element, packets, count, format, average, &mut expected);
-        let stats = fast::reduce(element, packets, count, format, average, &mut packet);
+        let expected_stats =
+            reference::reduce(element, packets, count, format, average, TAG, TAG, &mut expected);
+        let stats = fast::reduce(element, packets, count, format, average, TAG, TAG, &mut packet);
         assert_eq!(packet, expected, "{element:?} {format:?} {average}");
         assert_eq!(stats, expected_stats, "{element:?} {format:?} {average}");
     }
@@ -88,8 +89,9 @@ fn all_codes_and_scale_words_give_the_same_values() {
     // Also those that no writer makes: 256 codes in two blocks, every scale word for both.
     for format in Format::ALL {
         for words in every_pattern().chunks(512) {
-            let mut packet: Vec<u8> =
-                (0..words.len()).flat_map(|i| (0..128).map(move |code| code | (i as u8 & 1) << 7)).collect();
+            let codes = (0..words.len()).flat_map(|i| (0..128).map(move |code| code | (i as u8 & 1) << 7));
+            let mut packet = [TAG.call.to_le_bytes(), TAG.part.to_le_bytes()].concat();
+            packet.extend(codes);
             packet.extend(pattern_bytes(words));
             for element in Element::ALL {
                 same_values(element, &packet, words.len() * BLOCK, format);
@@ -101,8 +103,8 @@ fn all_codes_and_scale_words_give_the_same_values() {
 fn same_values(element: Element, packet: &[u8], count: usize, format: Format) {
     let mut expected = vec![0x5a; count * element.size()];
     let mut output = vec![0xa5; count * element.size()];
-    reference::dequantise(element, packet, count, format, &mut expected);
-    fast::dequantise(element, packet, count, format, &mut output);
+    reference::dequantise(element, packet, count, format, TAG, &mut expected);
+    fast::dequantise(element, packet, count, format, TAG, &mut output);
     assert_eq!(output, expected, "{element:?} {format:?}");
 }
 
@@ -113,14 +115,20 @@ fn sums_of_several_ranks_give_the_same_bits() {
         for format in Format::ALL {
             for element in Element::ALL {
                 let packets: Vec<Vec<u8>> = (0..8)
-                    .map(|_| {
+                    .map(|rank| {
                         let numbers = any_block_sizes(&mut random, count, false);
                         let mut packet = vec![0; packet_bytes(count)];
-                        reference::quantise(element, &pack(element, &numbers), format, &mut packet);
+                        reference::quantise(
+                            element,
+                            &pack(element, &numbers),
+                            format,
+                            TAG.of_rank(rank),
+                            &mut packet,
+                        );
                         packet
                     })
                     .collect();
-                let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
+                let packets = slices(&packets);
                 for ranks in 1..=8 {
                     same_results(element, &packets[..ranks], count, format);
                 }

@@ -7,5 +7,6 @@ mod non_finite;
 mod reduction;
 mod round_trip;
 mod samples;
+mod tags;
 mod vectors;
 mod writing;

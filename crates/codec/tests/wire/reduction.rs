@@ -2,7 +2,7 @@
 
 use airamp_codec::{BLOCK, Element, Format, packet_bytes, reference};
 
-use crate::samples::{Random, any_block_sizes, pack, packet, unpack};
+use crate::samples::{CODES, Random, TAG, any_block_sizes, of_ranks, pack, packet, slices, unpack};
 
 struct Job {
     packets: Vec<Vec<u8>>,
@@ -21,15 +21,16 @@ impl Job {
                 any_block_sizes(&mut random, count, true).iter().map(|x| x * 1e-3).collect();
             let (packet, _) = packet(Element::F32, &pack(Element::F32, &numbers), format);
             let mut output = vec![0; count * 4];
-            reference::dequantise(Element::F32, &packet, count, format, &mut output);
+            reference::dequantise(Element::F32, &packet, count, format, TAG, &mut output);
             decoded.push(unpack(Element::F32, &output));
             packets.push(packet);
         }
+        let packets = of_ranks(&slices(&packets));
         Job { packets, decoded, count }
     }
 
     fn packets(&self) -> Vec<&[u8]> {
-        self.packets.iter().map(|packet| &packet[..]).collect()
+        slices(&self.packets)
     }
 
     /// From the left, in binary32; every product is rounded before it is added.
@@ -53,6 +54,7 @@ fn the_one_shot_is_the_sum_of_the_decoded_values_from_the_left() {
                     job.count,
                     format,
                     average,
+                    TAG,
                     &mut output,
                 );
                 assert_eq!(output, pack(Element::F32, &job.sum_by_hand(average)), "{format:?} {ranks}");
@@ -67,8 +69,16 @@ fn the_two_shot_writes_the_sum_as_a_block_again() {
         for ranks in 1..=8 {
             let job = Job::new(format, ranks, 12);
             let mut reduced = vec![0xa5; packet_bytes(job.count)];
-            let stats =
-                reference::reduce(Element::F32, &job.packets(), job.count, format, true, &mut reduced);
+            let stats = reference::reduce(
+                Element::F32,
+                &job.packets(),
+                job.count,
+                format,
+                true,
+                TAG,
+                TAG,
+                &mut reduced,
+            );
             let sum = pack(Element::F32, &job.sum_by_hand(true));
             assert_eq!((reduced, stats), packet(Element::F32, &sum, format), "{format:?} {ranks}");
         }
@@ -85,10 +95,12 @@ fn the_sum_is_rounded_to_the_element_type_before_it_is_written_again() {
                 let numbers: Vec<f32> = (0..count).map(|_| random.normal() as f32).collect();
                 packet(element, &pack(element, &numbers), format).0
             });
+            let packets = of_ranks(&[&left, &right]);
+            let packets = slices(&packets);
             let mut reduced = vec![0; packet_bytes(count)];
-            reference::reduce(element, &[&left, &right], count, format, false, &mut reduced);
+            reference::reduce(element, &packets, count, format, false, TAG, TAG, &mut reduced);
             let mut sum = vec![0; count * element.size()];
-            reference::dequantise_sum(element, &[&left, &right], count, format, false, &mut sum);
+            reference::dequantise_sum(element, &packets, count, format, false, TAG, &mut sum);
             assert_eq!(reduced, packet(element, &sum, format).0, "{element:?} {format:?}");
         }
     }
@@ -100,10 +112,13 @@ fn what_a_rank_sent_beyond_the_count_does_not_reach_the_result() {
     for format in Format::ALL {
         let (clean, _) = packet(Element::F32, &pack(Element::F32, &[0.5; BLOCK + 3]), format);
         let mut dirty = clean.clone();
-        dirty[count..2 * BLOCK].fill(0x7f);
+        dirty[CODES + count..CODES + 2 * BLOCK].fill(0x7f);
         let [from_clean, from_dirty] = [&clean, &dirty].map(|other| {
+            let packets = of_ranks(&[&clean, other]);
+            let packets = slices(&packets);
             let mut reduced = vec![0; packet_bytes(count)];
-            let stats = reference::reduce(Element::F32, &[&clean, other], count, format, false, &mut reduced);
+            let stats =
+                reference::reduce(Element::F32, &packets, count, format, false, TAG, TAG, &mut reduced);
             (reduced, stats)
         });
         assert_eq!(from_dirty, from_clean, "{format:?}");
@@ -115,8 +130,8 @@ fn an_empty_reduction_is_legal() {
     let mut nothing: Vec<u8> = Vec::new();
     assert_eq!(packet_bytes(0), 0);
     for format in Format::ALL {
-        reference::dequantise_sum(Element::F32, &[&[], &[]], 0, format, true, &mut nothing);
-        let stats = reference::reduce(Element::F32, &[&[], &[]], 0, format, false, &mut nothing);
+        reference::dequantise_sum(Element::F32, &[&[], &[]], 0, format, true, TAG, &mut nothing);
+        let stats = reference::reduce(Element::F32, &[&[], &[]], 0, format, false, TAG, TAG, &mut nothing);
         assert_eq!(stats, airamp_codec::Stats::default());
     }
 }

@@ -1,8 +1,8 @@
 //! The test vectors of docs/wire-format.md, read from the document and held against both implementations.
 
-use airamp_codec::{self as fast, BLOCK, Element, Format, packet_bytes, reference};
+use airamp_codec::{self as fast, BLOCK, Element, Format, Tag, packet_bytes, reference};
 
-use crate::samples::pack;
+use crate::samples::{CODES, TAG, of_ranks, pack, slices};
 
 fn document() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wire-format.md");
@@ -30,8 +30,9 @@ fn elements(text: &str, size: usize) -> Vec<u8> {
 
 /// The packet of one block with these codes and this scale word.
 fn packet(codes: &str, word: &str) -> Vec<u8> {
-    let mut packet = elements(codes, 1);
-    packet.resize(BLOCK, 0);
+    let mut packet = [TAG.call.to_le_bytes(), TAG.part.to_le_bytes()].concat();
+    packet.extend(elements(codes, 1));
+    packet.resize(CODES + BLOCK, 0);
     packet.extend(elements(word, 2));
     packet.resize(packet_bytes(1), 0);
     packet
@@ -41,11 +42,11 @@ fn names(element: &str, format: &str) -> (Element, Format) {
     (Element::from_name(element).expect("an element type"), Format::from_name(format).expect("a format"))
 }
 
-type Quantise = fn(Element, &[u8], Format, &mut [u8]) -> fast::Stats;
+type Quantise = fn(Element, &[u8], Format, Tag, &mut [u8]) -> fast::Stats;
 
 fn quantised(quantise: Quantise, element: Element, input: &[u8], format: Format) -> Vec<u8> {
     let mut packet = vec![0xa5; packet_bytes(input.len() / element.size())];
-    quantise(element, input, format, &mut packet);
+    quantise(element, input, format, TAG, &mut packet);
     packet
 }
 
@@ -68,7 +69,7 @@ fn the_packets_of_the_document_are_those_of_the_code() {
         }
         for dequantise in [reference::dequantise, fast::dequantise] {
             let mut output = vec![0; input.len()];
-            dequantise(element, &packet(codes, word), input.len() / element.size(), format, &mut output);
+            dequantise(element, &packet(codes, word), input.len() / element.size(), format, TAG, &mut output);
             assert_eq!(output, elements(back, element.size()), "{row:?}");
         }
     }
@@ -89,15 +90,16 @@ fn the_reductions_of_the_document_are_those_of_the_code() {
         let count = inputs[0].len() / element.size();
         let packets: Vec<Vec<u8>> =
             inputs.iter().map(|input| quantised(reference::quantise, element, input, format)).collect();
-        let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
+        let packets = of_ranks(&slices(&packets));
+        let packets = slices(&packets);
         for sum in [reference::dequantise_sum, fast::dequantise_sum] {
             let mut output = vec![0; count * element.size()];
-            sum(element, &packets, count, format, average, &mut output);
+            sum(element, &packets, count, format, average, TAG, &mut output);
             assert_eq!(output, elements(one_shot, element.size()), "{row:?}");
         }
         for reduce in [reference::reduce, fast::reduce] {
             let mut reduced = vec![0xa5; packet_bytes(count)];
-            reduce(element, &packets, count, format, average, &mut reduced);
+            reduce(element, &packets, count, format, average, TAG, TAG, &mut reduced);
             assert_eq!(reduced, packet(codes, word), "{row:?}");
         }
     }
@@ -112,7 +114,11 @@ fn the_whole_packet_of_the_document_is_that_of_the_code() {
     for quantise in [reference::quantise, fast::quantise] {
         let packet = quantised(quantise, Element::Bf16, &pack(Element::Bf16, &numbers), Format::Auto);
         assert_eq!(packet, elements(listing, 1));
-        assert_eq!([packet[257] >> 7, packet[259] >> 7], [1, 0], "the first block INT8, the second E4M3");
+        assert_eq!(
+            [packet[CODES + 257] >> 7, packet[CODES + 259] >> 7],
+            [1, 0],
+            "the first block INT8, the second E4M3"
+        );
     }
 }
 

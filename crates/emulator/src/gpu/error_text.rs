@@ -38,6 +38,7 @@ texts! {
     500 c"CUDA_ERROR_NOT_FOUND" c"cudaErrorSymbolNotFound" c"hipErrorNotFound" c"named symbol not found"
     600 c"CUDA_ERROR_NOT_READY" c"cudaErrorNotReady" c"hipErrorNotReady" c"device not ready"
     700 c"CUDA_ERROR_ILLEGAL_ADDRESS" c"cudaErrorIllegalAddress" c"hipErrorIllegalAddress" c"an illegal memory access was encountered"
+    701 c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES" c"cudaErrorLaunchOutOfResources" c"hipErrorLaunchOutOfResources" c"too many resources requested for launch"
     704 c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED" c"cudaErrorPeerAccessAlreadyEnabled" c"hipErrorPeerAccessAlreadyEnabled" c"peer access is already enabled"
     712 c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" c"cudaErrorHostMemoryAlreadyRegistered" c"hipErrorHostMemoryAlreadyRegistered" c"part or all of the requested memory range is already mapped"
     713 c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED" c"cudaErrorHostMemoryNotRegistered" c"hipErrorHostMemoryNotRegistered" c"pointer does not correspond to a registered memory region"

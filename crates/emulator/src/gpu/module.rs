@@ -105,6 +105,9 @@ pub fn launch(function: usize, stream: usize, launch: Launch) -> Answer<()> {
         return Err(CudaError::INVALID_VALUE);
     }
     let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
+    if count == environment::number("AIRAMP_EMU_REFUSE_LAUNCH") {
+        return Err(CudaError::LAUNCH_OUT_OF_RESOURCES);
+    }
     let fails = count == environment::number("AIRAMP_EMU_FAIL_LAUNCH");
     let label = format!("kernel {name}");
     let failure = Fault::new(CudaError::LAUNCH_FAILED, format!("{label} fails, as asked for"));

@@ -133,7 +133,18 @@ impl State {
 
     fn put_nodes(&mut self, start: &Arc<Completion>) -> Vec<(Arc<Completion>, Clock)> {
         let mut ends: Vec<(Arc<Completion>, Clock)> = Vec::new();
-        for node in &self.plan.nodes {
+        // A wait for an external event is for what was recorded before the launch: a recording of the
+        // same launch has no edge to it.
+        let seen: Vec<_> = self
+            .plan
+            .nodes
+            .iter()
+            .map(|node| match &node.work {
+                Work::Wait(event) => event.latest(),
+                _ => None,
+            })
+            .collect();
+        for (node, seen) in self.plan.nodes.iter().zip(seen) {
             let lane = &mut self.lanes[node.lane];
             let mut after = vec![Arc::clone(start)];
             for before in &node.after {
@@ -141,7 +152,13 @@ impl State {
                 lane.clock.join(&ends[*before].1);
             }
             let device = self.plan.lanes[node.lane];
-            let end = lane.enqueue(device, after, node.work.clone(), None);
+            if let Some(record) = &seen {
+                lane.clock.join(&record.clock);
+                after.push(Arc::clone(&record.completion));
+            }
+            let is_wait = matches!(node.work, Work::Wait(_));
+            let work = if is_wait { Work::Nothing } else { node.work.clone() };
+            let end = lane.enqueue(device, after, work, None);
             ends.push((end, lane.clock.clone()));
         }
         ends

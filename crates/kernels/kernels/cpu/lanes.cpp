@@ -116,28 +116,46 @@ bool any_in_warp(bool value) {
     return std::any_of(values, values + WARP, [](u32 given) { return given != 0; });
 }
 
+u32 votes_in_warp(bool value) {
+    const u32* values = values_of_warp(value);
+    u32 votes = 0;
+    for (u32 lane = 0; lane < WARP; ++lane) votes |= (values[lane] != 0) << lane;
+    return votes;
+}
+
 // One launcher per kernel, with its arguments behind those of the grid.
-#define LAUNCHER(kernel, PARAMETERS, ARGUMENTS)                                                              \
-    extern "C" void launch_##kernel PARAMETERS {                                                             \
-        launch(groups, threads, [&] { kernel ARGUMENTS; });                                                  \
+#define LAUNCH_QUANTISE(Format, Element, format, T)                                                          \
+    extern "C" void launch_airamp_quantise_##T##_##format(                                                   \
+        u32 groups, u32 threads, const void* input, u64 count, void* packets, u64 packet_stride,             \
+        u64 blocks_per_packet, u64 call, u64 part, AirampStats* stats) {                                     \
+        launch(groups, threads, [&] { airamp_quantise_##T##_##format(input, count, packets, packet_stride,   \
+                                                                     blocks_per_packet, call, part, stats); });\
     }
-#define LAUNCHERS(T)                                                                                         \
-    LAUNCHER(airamp_quantise_##T,                                                                            \
-             (u32 groups, u32 threads, const void* input, u64 count, void* packets, u64 stride, u64 blocks,  \
-              u32 format, AirampStats* stats),                                                               \
-             (input, count, packets, stride, blocks, format, stats))                                         \
-    LAUNCHER(airamp_dequantise_##T,                                                                          \
-             (u32 groups, u32 threads, const void* packets, u64 stride, u64 blocks, u64 count, u32 format,   \
-              void* output),                                                                                 \
-             (packets, stride, blocks, count, format, output))                                               \
-    LAUNCHER(airamp_dequantise_sum_##T,                                                                      \
-             (u32 groups, u32 threads, const void* packets, u64 stride, u32 ranks, u64 count, u32 format,    \
-              u32 average, void* output),                                                                    \
-             (packets, stride, ranks, count, format, average, output))                                       \
-    LAUNCHER(airamp_reduce_##T,                                                                              \
-             (u32 groups, u32 threads, const void* packets, u64 stride, u32 ranks, u64 count, u32 format,    \
-              u32 average, void* out_packet, AirampStats* stats),                                            \
-             (packets, stride, ranks, count, format, average, out_packet, stats))
-LAUNCHERS(f16)
-LAUNCHERS(bf16)
-LAUNCHERS(f32)
+EACH_FORMAT_AND_TYPE(LAUNCH_QUANTISE)
+#define LAUNCH_DEQUANTISE(Format, Element, format, T)                                                        \
+    extern "C" void launch_airamp_dequantise_##T##_##format(                                                 \
+        u32 groups, u32 threads, const void* packets, u64 packet_stride, u64 blocks_per_packet, u64 count,   \
+        u64 call, u64 part, void* output, AirampStats* stats) {                                              \
+        launch(groups, threads, [&] { airamp_dequantise_##T##_##format(packets, packet_stride,               \
+                                                                       blocks_per_packet, count, call,       \
+                                                                       part, output, stats); });             \
+    }
+EACH_FORMAT_AND_TYPE(LAUNCH_DEQUANTISE)
+#define LAUNCH_DEQUANTISE_SUM(Format, Element, format, T)                                                    \
+    extern "C" void launch_airamp_dequantise_sum_##T##_##format(                                             \
+        u32 groups, u32 threads, const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 average,  \
+        u64 call, u64 part, void* output, AirampStats* stats) {                                              \
+        launch(groups, threads, [&] { airamp_dequantise_sum_##T##_##format(packets, packet_stride, ranks,    \
+                                                                           count, average, call, part,       \
+                                                                           output, stats); });               \
+    }
+EACH_FORMAT_AND_TYPE(LAUNCH_DEQUANTISE_SUM)
+#define LAUNCH_REDUCE(Format, Element, format, T)                                                            \
+    extern "C" void launch_airamp_reduce_##T##_##format(                                                     \
+        u32 groups, u32 threads, const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 average,  \
+        u64 call, u64 part, u64 out_call, u64 out_part, void* out_packet, AirampStats* stats) {              \
+        launch(groups, threads, [&] { airamp_reduce_##T##_##format(packets, packet_stride, ranks, count,     \
+                                                                   average, call, part, out_call, out_part,  \
+                                                                   out_packet, stats); });                   \
+    }
+EACH_FORMAT_AND_TYPE(LAUNCH_REDUCE)

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #define DEVICE inline
-#define KERNEL extern "C" void
+#define KERNEL(groups) extern "C" void
 // One group runs at a time, in the thread that launched it.
 #define SHARED static thread_local
 
@@ -20,6 +20,7 @@ void wait_for_warp();
 // The value that lane `lane` of one's own warp gives, when all its lanes have given theirs.
 u32 value_of_lane(u32 value, u32 lane);
 bool any_in_warp(bool value);
+u32 votes_in_warp(bool value);
 
 template <int MASK> DEVICE u32 exchange(u32 value) {
     return value_of_lane(value, (thread_in_group() % WARP) ^ MASK);

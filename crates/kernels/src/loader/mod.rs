@@ -6,6 +6,7 @@
 //! Called before a rank pledges; on an error the caller warns and stays out of compression.
 
 mod architecture;
+mod expected;
 mod image;
 mod kernel_set;
 mod self_test;

@@ -1,20 +1,27 @@
 //! Every kernel on a few blocks, against the reference: each type and format, with ragged
-//! ends, both alignments, and the values that conversions get wrong. One allocation and
-//! one stream, both given back.
+//! ends, both alignments, foreign packets, and the values that conversions get wrong. One
+//! allocation and one stream, both given back.
 
-use airamp_codec::{self as codec, Element, Format, packet_bytes};
+use airamp_codec::{BLOCK, Element, Format, Tag, packet_bytes};
 use airamp_vendor::gpu::{Buffer, Gpu, GpuError, Stream};
 use airamp_vendor_abi::cuda::DevicePtr;
 
+use super::expected::{self, Expected, digest};
 use super::kernel_set::{Dequantise, DequantiseSum, KernelSet, Packets, Quantise, Reduce, STATS_BYTES};
 use super::{LoadError, read_stats, vectors};
 
-/// Elements of a rank: four blocks and a ragged one.
 const COUNT: usize = vectors::COUNT;
+/// The elements are cut into this many packets, which then stand for as many ranks.
 const RANKS: usize = 3;
-/// Three packets, of which the last is ragged.
-const BLOCKS_PER_PACKET: usize = 2;
-const PIECE: usize = BLOCKS_PER_PACKET * codec::BLOCK;
+/// More than the kernels have in hand at once, so that they take their short way and their long one.
+const BLOCKS_PER_PACKET: usize = 9;
+const PIECE: usize = BLOCKS_PER_PACKET * BLOCK;
+/// What the last packet holds, and as much of the others is added up.
+const SUMMED: usize = COUNT - (RANKS - 1) * PIECE;
+/// Bytes of a packet.
+const PACKET: usize = packet_bytes(PIECE);
+const TAG: Tag = Tag { call: 0x0123_4567_89ab_cdef, part: 0xffff_ffff };
+const OUT_TAG: Tag = Tag { call: 0xfedc_ba98_7654_3210, part: 7 };
 /// What memory holds before a kernel writes it; what it must not write still does then.
 const UNTOUCHED: u8 = 0x5a;
 /// Room behind a result in which nothing may be written.
@@ -23,18 +30,24 @@ const MARGIN: usize = 64;
 /// The parts of the one allocation, each large enough for every case.
 const STATS: usize = 0;
 const ELEMENTS: usize = 256;
-const PACKETS: usize = 4096;
-const RESULT: usize = 8192;
-const BYTES: usize = 12288;
+const PACKETS: usize = 16384;
+const RESULT: usize = 24576;
+const BYTES: usize = 28672;
+const _: () = {
+    assert!(SUMMED.div_ceil(BLOCK) == BLOCKS_PER_PACKET, "packets of one size");
+    assert!(ELEMENTS + 4 + COUNT * 4 + MARGIN <= PACKETS);
+    assert!(PACKETS + RANKS * PACKET + MARGIN <= RESULT);
+    assert!(RESULT + PACKET + MARGIN <= BYTES);
+};
 
 /// Runs the whole test on the current device.
 pub(super) fn run(gpu: &Gpu, kernels: &KernelSet) -> Result<(), LoadError> {
     let failed = LoadError::while_doing("tried on the device");
     let device = Device::new(gpu).map_err(&failed)?;
     for element in Element::ALL {
-        let inputs: Vec<Vec<u8>> = (0..RANKS).map(|rank| vectors::elements(element, rank as u64)).collect();
+        let elements = vectors::elements(element);
         for format in Format::ALL {
-            let case = Case { device: &device, kernels, element, format, inputs: &inputs };
+            let case = Case { device: &device, kernels, element, format, elements: &elements };
             if let Some(kernel) = case.wrong_kernel().map_err(&failed)? {
                 return Err(LoadError::SelfTest(kernel));
             }
@@ -47,6 +60,14 @@ pub(super) fn run(gpu: &Gpu, kernels: &KernelSet) -> Result<(), LoadError> {
 struct Device {
     stream: Stream,
     buffer: Buffer,
+}
+
+/// What a kernel left behind, nothing in the margin, and the exact counters.
+#[derive(PartialEq, Eq)]
+struct Outcome {
+    digest: u64,
+    /// Saturated, non-finite, foreign.
+    counts: [u64; 3],
 }
 
 impl Device {
@@ -65,8 +86,10 @@ impl Device {
         self.stream.synchronize()
     }
 
-    fn clear(&self, offset: usize, bytes: usize, value: u8) -> Result<(), GpuError> {
-        self.buffer.fill_async(offset, bytes, value, &self.stream)
+    /// Clears the counters and the part between two offsets, where a result will be.
+    fn clear(&self, from: usize, to: usize) -> Result<(), GpuError> {
+        self.buffer.fill_async(STATS, STATS_BYTES, 0, &self.stream)?;
+        self.buffer.fill_async(from, to - from, UNTOUCHED, &self.stream)
     }
 
     fn download(&self, offset: usize, bytes: usize) -> Result<Vec<u8>, GpuError> {
@@ -77,19 +100,15 @@ impl Device {
         Ok(read)
     }
 
-    /// Whether a result is as expected, and what lies behind it untouched.
-    fn holds(&self, offset: usize, expected: &[u8]) -> Result<bool, GpuError> {
-        let found = self.download(offset, expected.len() + MARGIN)?;
-        let (result, margin) = found.split_at(expected.len());
-        Ok(result == expected && margin.iter().all(|byte| *byte == UNTOUCHED))
-    }
-
-    /// Whether the two counts, which are exact, are as expected.
-    fn has_counted(&self, expected: codec::Stats) -> Result<bool, GpuError> {
-        let found = self.download(STATS, STATS_BYTES)?;
-        let found = read_stats(&std::array::from_fn(|index| found[index]));
-        let counts = |stats: codec::Stats| (stats.saturated, stats.non_finite_blocks);
-        Ok(counts(found) == counts(expected))
+    /// The result of `bytes` at `offset`; `None` if something was written behind it.
+    fn outcome(&self, offset: usize, bytes: usize) -> Result<Option<Outcome>, GpuError> {
+        let found = self.download(offset, bytes + MARGIN)?;
+        let (result, margin) = found.split_at(bytes);
+        let stats = self.download(STATS, STATS_BYTES)?;
+        let stats = read_stats(&std::array::from_fn(|index| stats[index]));
+        let counts = [stats.saturated, stats.non_finite_blocks, stats.foreign];
+        let clean = margin.iter().all(|byte| *byte == UNTOUCHED);
+        Ok(clean.then(|| Outcome { digest: digest(result), counts }))
     }
 }
 
@@ -99,16 +118,16 @@ struct Case<'a> {
     kernels: &'a KernelSet,
     element: Element,
     format: Format,
-    inputs: &'a [Vec<u8>],
+    elements: &'a [u8],
 }
 
 /// Whether a kernel gave the reference's bits.
 type Verdict = Result<bool, GpuError>;
 /// A kernel's name and its trial.
-type Step<'a> = (&'static str, fn(&Case<'a>) -> Verdict);
+type Step<'a> = (&'static str, fn(&Case<'a>, &Expected) -> Verdict);
 
 impl<'a> Case<'a> {
-    /// The kernel that gives a wrong result, if one does.
+    /// The kernel that gives a wrong result, if one does. Each goes on with the packets that the first made.
     fn wrong_kernel(&self) -> Result<Option<String>, GpuError> {
         let steps: [Step<'a>; 4] = [
             ("quantise", Self::quantise),
@@ -117,138 +136,119 @@ impl<'a> Case<'a> {
             ("reduce", Self::reduce),
         ];
         for (name, step) in steps {
-            if !step(self)? {
+            if !step(self, expected::of(self.element, self.format))? {
                 let (element, format) = (self.element.name(), self.format.name());
-                return Ok(Some(format!("airamp_{name}_{element} in {format}")));
+                return Ok(Some(format!("airamp_{name}_{element}_{format}")));
             }
         }
         Ok(None)
     }
 
-    /// Every second case has its elements where no access wider than one fits.
-    fn elements(&self) -> usize {
-        match self.format {
-            Format::E4M3 | Format::Int8 => ELEMENTS,
-            Format::E5M2 | Format::Auto => ELEMENTS + self.element.size(),
-        }
-    }
-
-    fn average(&self) -> bool {
-        matches!(self.format, Format::E5M2 | Format::Int8)
-    }
-
-    fn quantise(&self) -> Verdict {
-        let (device, element, format) = (self.device, self.element, self.format);
-        device.upload(self.elements(), &self.inputs[0])?;
-        device.clear(STATS, STATS_BYTES, 0)?;
-        device.clear(PACKETS, RESULT - PACKETS, UNTOUCHED)?;
+    fn quantise(&self, expected: &Expected) -> Verdict {
+        let device = self.device;
+        device.upload(place(self.element, self.format), self.elements)?;
+        device.clear(PACKETS, RESULT)?;
         let call = Quantise {
-            input: device.address(self.elements()),
+            input: device.address(place(self.element, self.format)),
             count: COUNT as u64,
-            packets: self.pieces(),
+            packets: self.packets(),
             blocks_per_packet: BLOCKS_PER_PACKET as u64,
-            format,
+            format: self.format,
+            tag: TAG,
             stats: device.address(STATS),
         };
         // SAFETY: all of it lies within the test's own buffer, in one stream's order.
-        unsafe { self.kernels.quantise(element, &call, &device.stream)? };
-        let (packets, stats) = self.reference_pieces();
-        Ok(device.holds(PACKETS, &packets)? && device.has_counted(stats)?)
+        unsafe { self.kernels.quantise(self.element, &call, &device.stream)? };
+        let [saturated, non_finite] = expected.quantised;
+        let wanted = Outcome { digest: expected.quantise, counts: [saturated, non_finite, 0] };
+        Ok(device.outcome(PACKETS, RANKS * PACKET)? == Some(wanted))
     }
 
-    fn dequantise(&self) -> Verdict {
-        let (device, element, format) = (self.device, self.element, self.format);
-        let (packets, _) = self.reference_pieces();
-        device.upload(PACKETS, &packets)?;
-        device.clear(ELEMENTS, PACKETS - ELEMENTS, UNTOUCHED)?;
+    /// All packets have the tag of the first here: the other two are foreign.
+    fn dequantise(&self, expected: &Expected) -> Verdict {
+        let device = self.device;
+        device.clear(ELEMENTS, PACKETS)?;
         let call = Dequantise {
-            packets: self.pieces(),
+            packets: self.packets(),
             blocks_per_packet: BLOCKS_PER_PACKET as u64,
             count: COUNT as u64,
-            format,
-            output: device.address(self.elements()),
+            format: self.format,
+            tag: TAG,
+            output: device.address(place(self.element, self.format)),
+            stats: device.address(STATS),
         };
         // SAFETY: as above.
-        unsafe { self.kernels.dequantise(element, &call, &device.stream)? };
-        let mut expected = vec![0; COUNT * element.size()];
-        for (index, piece) in expected.chunks_mut(PIECE * element.size()).enumerate() {
-            let packet = &packets[index * packet_bytes(PIECE)..];
-            codec::dequantise(element, packet, piece.len() / element.size(), format, piece);
-        }
-        device.holds(self.elements(), &expected)
+        unsafe { self.kernels.dequantise(self.element, &call, &device.stream)? };
+        let wanted = Outcome { digest: expected.dequantise, counts: [0, 0, 2] };
+        Ok(device.outcome(place(self.element, self.format), COUNT * self.element.size())? == Some(wanted))
     }
 
-    fn dequantise_sum(&self) -> Verdict {
-        let (device, element, format) = (self.device, self.element, self.format);
-        let packets = self.upload_ranks()?;
-        device.clear(ELEMENTS, PACKETS - ELEMENTS, UNTOUCHED)?;
+    fn dequantise_sum(&self, expected: &Expected) -> Verdict {
+        let device = self.device;
+        self.tag_as_ranks()?;
+        device.clear(ELEMENTS, PACKETS)?;
         let call = DequantiseSum {
-            packets: self.ranks(),
+            packets: self.packets(),
             ranks: RANKS as u32,
-            count: COUNT as u64,
-            format,
-            average: self.average(),
-            output: device.address(self.elements()),
+            count: SUMMED as u64,
+            format: self.format,
+            average: average(self.format),
+            tag: TAG,
+            output: device.address(place(self.element, self.format)),
+            stats: device.address(STATS),
         };
         // SAFETY: as above.
-        unsafe { self.kernels.dequantise_sum(element, &call, &device.stream)? };
-        let mut expected = vec![0; COUNT * element.size()];
-        codec::dequantise_sum(element, &slices(&packets), COUNT, format, self.average(), &mut expected);
-        device.holds(self.elements(), &expected)
+        unsafe { self.kernels.dequantise_sum(self.element, &call, &device.stream)? };
+        let wanted = Outcome { digest: expected.dequantise_sum, counts: [0; 3] };
+        Ok(device.outcome(place(self.element, self.format), SUMMED * self.element.size())? == Some(wanted))
     }
 
-    fn reduce(&self) -> Verdict {
-        let (device, element, format) = (self.device, self.element, self.format);
-        let packets = self.upload_ranks()?;
-        device.clear(STATS, STATS_BYTES, 0)?;
-        device.clear(RESULT, BYTES - RESULT, UNTOUCHED)?;
+    fn reduce(&self, expected: &Expected) -> Verdict {
+        let device = self.device;
+        device.clear(RESULT, BYTES)?;
         let call = Reduce {
-            packets: self.ranks(),
+            packets: self.packets(),
             ranks: RANKS as u32,
-            count: COUNT as u64,
-            format,
-            average: self.average(),
+            count: SUMMED as u64,
+            format: self.format,
+            average: average(self.format),
+            tag: TAG,
+            out_tag: OUT_TAG,
             out_packet: device.address(RESULT),
             stats: device.address(STATS),
         };
         // SAFETY: as above.
-        unsafe { self.kernels.reduce(element, &call, &device.stream)? };
-        let mut expected = vec![0; packet_bytes(COUNT)];
-        let stats = codec::reduce(element, &slices(&packets), COUNT, format, self.average(), &mut expected);
-        Ok(device.holds(RESULT, &expected)? && device.has_counted(stats)?)
+        unsafe { self.kernels.reduce(self.element, &call, &device.stream)? };
+        let [saturated, non_finite] = expected.reduced;
+        let wanted = Outcome { digest: expected.reduce, counts: [saturated, non_finite, 0] };
+        Ok(device.outcome(RESULT, PACKET)? == Some(wanted))
     }
 
-    fn pieces(&self) -> Packets {
-        Packets { address: self.device.address(PACKETS), stride: packet_bytes(PIECE) as u64 }
+    fn packets(&self) -> Packets {
+        Packets { address: self.device.address(PACKETS), stride: PACKET as u64 }
     }
 
-    fn ranks(&self) -> Packets {
-        Packets { address: self.device.address(PACKETS), stride: packet_bytes(COUNT) as u64 }
-    }
-
-    /// Rank 0's elements, piece by piece, as the reference writes them.
-    fn reference_pieces(&self) -> (Vec<u8>, codec::Stats) {
-        let (mut packets, mut stats) = (Vec::new(), codec::Stats::default());
-        for piece in self.inputs[0].chunks(PIECE * self.element.size()) {
-            let mut packet = vec![0; packet_bytes(piece.len() / self.element.size())];
-            stats += codec::quantise(self.element, piece, self.format, &mut packet);
-            packets.extend(packet);
+    /// Gives each packet the tag of its rank.
+    fn tag_as_ranks(&self) -> Result<(), GpuError> {
+        for rank in 0..RANKS {
+            let part = TAG.of_rank(rank).part.to_le_bytes();
+            self.device.upload(PACKETS + rank * PACKET + 8, &part)?;
         }
-        (packets, stats)
-    }
-
-    fn upload_ranks(&self) -> Result<Vec<Vec<u8>>, GpuError> {
-        let packet = |input: &Vec<u8>| {
-            let mut packet = vec![0; packet_bytes(COUNT)];
-            codec::quantise(self.element, input, self.format, &mut packet);
-            packet
-        };
-        let packets: Vec<Vec<u8>> = self.inputs.iter().map(packet).collect();
-        self.device.upload(PACKETS, &packets.concat())?;
-        Ok(packets)
+        Ok(())
     }
 }
 
-fn slices(packets: &[Vec<u8>]) -> Vec<&[u8]> {
-    packets.iter().map(Vec::as_slice).collect()
+/// Where the elements lie: in every second case where no access wider than one fits.
+fn place(element: Element, format: Format) -> usize {
+    match format {
+        Format::E4M3 | Format::Int8 => ELEMENTS,
+        Format::E5M2 | Format::Auto => ELEMENTS + element.size(),
+    }
 }
+
+fn average(format: Format) -> bool {
+    matches!(format, Format::E5M2 | Format::Int8)
+}
+
+#[cfg(test)]
+mod tests;

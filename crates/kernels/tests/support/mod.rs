@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 pub(crate) use buffer::Buffer;
 
-use airamp_codec::{Element, Format};
+use airamp_codec::{Element, Format, Tag};
 
 /// As the kernels have it.
 #[repr(C)]
@@ -22,6 +22,16 @@ pub(crate) struct AirampStats {
     pub(crate) non_finite_blocks: u64,
     pub(crate) squared_error: f64,
     pub(crate) signal: f64,
+    pub(crate) foreign: u64,
+}
+
+/// The tag that tests write and expect.
+pub(crate) const TAG: Tag = Tag { call: 0x8899_aabb_ccdd_eeff, part: 0xffff_fffe };
+/// The tag of a packet that `reduce` writes.
+pub(crate) const OUT_TAG: Tag = Tag { call: 5, part: 0x1_0000_0001 };
+
+fn pointer(stats: Option<&mut AirampStats>) -> *mut AirampStats {
+    stats.map_or(std::ptr::null_mut(), std::ptr::from_mut)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +43,37 @@ pub(crate) struct Grid {
 pub(crate) const GRID: Grid = Grid { groups: 3, threads: 256 };
 
 type Quantise =
-    unsafe extern "C" fn(u32, u32, *const c_void, u64, *mut c_void, u64, u64, u32, *mut AirampStats);
-type Dequantise = unsafe extern "C" fn(u32, u32, *const c_void, u64, u64, u64, u32, *mut c_void);
-type DequantiseSum = unsafe extern "C" fn(u32, u32, *const c_void, u64, u32, u64, u32, u32, *mut c_void);
-type Reduce =
-    unsafe extern "C" fn(u32, u32, *const c_void, u64, u32, u64, u32, u32, *mut c_void, *mut AirampStats);
+    unsafe extern "C" fn(u32, u32, *const c_void, u64, *mut c_void, u64, u64, u64, u64, *mut AirampStats);
+type Dequantise =
+    unsafe extern "C" fn(u32, u32, *const c_void, u64, u64, u64, u64, u64, *mut c_void, *mut AirampStats);
+type DequantiseSum = unsafe extern "C" fn(
+    u32,
+    u32,
+    *const c_void,
+    u64,
+    u32,
+    u64,
+    u32,
+    u64,
+    u64,
+    *mut c_void,
+    *mut AirampStats,
+);
+type Reduce = unsafe extern "C" fn(
+    u32,
+    u32,
+    *const c_void,
+    u64,
+    u32,
+    u64,
+    u32,
+    u64,
+    u64,
+    u64,
+    u64,
+    *mut c_void,
+    *mut AirampStats,
+);
 
 pub(crate) fn quantise(
     grid: Grid,
@@ -50,11 +86,10 @@ pub(crate) fn quantise(
     stats: Option<&mut AirampStats>,
 ) {
     let count = (input.len() / element.size()) as u64;
-    let stats = stats.map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: the library is compiled from cpu/lanes.cpp, whose launcher has these parameters; the buffers
     // are as long as the count and the stride say.
     unsafe {
-        let launch: Quantise = std::mem::transmute(launcher("quantise", element));
+        let launch: Quantise = std::mem::transmute(launcher("quantise", element, format));
         let (input, packets) = (input.as_ptr().cast(), packets.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -64,8 +99,9 @@ pub(crate) fn quantise(
             packets,
             stride as u64,
             blocks as u64,
-            format as u32,
-            stats,
+            TAG.call,
+            TAG.part,
+            pointer(stats),
         );
     }
 }
@@ -78,11 +114,12 @@ pub(crate) fn dequantise(
     blocks: usize,
     format: Format,
     output: &mut Buffer,
+    stats: Option<&mut AirampStats>,
 ) {
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element));
+        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element, format));
         let (packets, output) = (packets.as_ptr().cast(), output.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -91,8 +128,10 @@ pub(crate) fn dequantise(
             stride as u64,
             blocks as u64,
             count,
-            format as u32,
+            TAG.call,
+            TAG.part,
             output,
+            pointer(stats),
         );
     }
 }
@@ -112,14 +151,27 @@ pub(crate) fn dequantise_sum(
     all: Ranks<'_>,
     format: Format,
     output: &mut Buffer,
+    stats: Option<&mut AirampStats>,
 ) {
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: DequantiseSum = std::mem::transmute(launcher("dequantise_sum", element));
+        let launch: DequantiseSum = std::mem::transmute(launcher("dequantise_sum", element, format));
         let (packets, output) = (all.packets.as_ptr().cast(), output.as_mut_ptr().cast());
         let (stride, average) = (all.stride as u64, u32::from(all.average));
-        launch(grid.groups, grid.threads, packets, stride, all.ranks, count, format as u32, average, output);
+        launch(
+            grid.groups,
+            grid.threads,
+            packets,
+            stride,
+            all.ranks,
+            count,
+            average,
+            TAG.call,
+            TAG.part,
+            output,
+            pointer(stats),
+        );
     }
 }
 
@@ -132,10 +184,9 @@ pub(crate) fn reduce(
     out_packet: &mut Buffer,
     stats: Option<&mut AirampStats>,
 ) {
-    let stats = stats.map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Reduce = std::mem::transmute(launcher("reduce", element));
+        let launch: Reduce = std::mem::transmute(launcher("reduce", element, format));
         let (packets, out) = (all.packets.as_ptr().cast(), out_packet.as_mut_ptr().cast());
         let (stride, average, count) = (all.stride as u64, u32::from(all.average), count as u64);
         launch(
@@ -145,16 +196,20 @@ pub(crate) fn reduce(
             stride,
             all.ranks,
             count,
-            format as u32,
             average,
+            TAG.call,
+            TAG.part,
+            OUT_TAG.call,
+            OUT_TAG.part,
             out,
-            stats,
+            pointer(stats),
         );
     }
 }
 
-fn launcher(kernel: &str, element: Element) -> *mut c_void {
-    let name = CString::new(format!("launch_airamp_{kernel}_{}", element.name())).unwrap();
+fn launcher(kernel: &str, element: Element, format: Format) -> *mut c_void {
+    let symbol = format!("launch_airamp_{kernel}_{}_{}", element.name(), format.name());
+    let name = CString::new(symbol).unwrap();
     // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
     let address = unsafe { libc::dlsym(library() as *mut c_void, name.as_ptr()) };
     assert!(!address.is_null(), "{name:?} is not in the kernels' source");

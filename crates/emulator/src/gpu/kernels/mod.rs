@@ -68,7 +68,7 @@ pub struct Kernel {
 }
 
 pub fn find(name: &str) -> Option<Kernel> {
-    let known = plain::KERNELS.iter().chain(compression::KERNELS);
+    let known = plain::KERNELS.iter().chain(compression::KERNELS.as_flattened());
     known.copied().find(|kernel| kernel.name == name)
 }
 

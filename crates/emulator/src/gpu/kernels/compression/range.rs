@@ -8,8 +8,8 @@ use airamp_codec::Stats;
 use crate::gpu::kernels::elements_at;
 use crate::gpu::{Fault, Touch, memory};
 
-/// `AirampStats`: two counts and two sums of eight bytes.
-const STATS_BYTES: usize = 32;
+/// `AirampStats`: three counts and two sums of eight bytes.
+const STATS_BYTES: usize = 40;
 
 /// Bytes that a kernel reads or writes.
 pub(super) struct Range {
@@ -76,12 +76,13 @@ pub(super) fn add_stats(at: u64, stats: Stats) -> Result<(), Fault> {
         return Err(Fault::address(format!("misaligned address {at:#x}: not a multiple of 8")));
     }
     let words = memory::resolve(at, STATS_BYTES)?.cast::<u64>();
-    // SAFETY: `resolve` vouches for four aligned words, which launches only use atomically.
+    // SAFETY: `resolve` vouches for five aligned words, which launches only use atomically.
     let word = |index| unsafe { AtomicU64::from_ptr(words.add(index)) };
     word(0).fetch_add(stats.saturated, Ordering::Relaxed);
     word(1).fetch_add(stats.non_finite_blocks, Ordering::Relaxed);
     add_f64(word(2), stats.squared_error);
     add_f64(word(3), stats.signal);
+    word(4).fetch_add(stats.foreign, Ordering::Relaxed);
     Ok(())
 }
 
