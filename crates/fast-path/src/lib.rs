@@ -1,7 +1,23 @@
-//! Compressed collectives on a stock NCCL or RCCL: how a call is cut into steps, the scratch memory
-//! and events that it uses, and the enqueueing itself. Decides nothing about whether to compress.
+//! Compressed AllReduce on a stock NCCL or RCCL: how a call is cut into steps, all that a
+//! communicator needs for it on this rank, and the enqueueing itself. Decides nothing about whether to
+//! compress. Called by the interposer, and by the rank program to measure it alone.
 
-pub mod all_reduce;
-pub mod arena;
-pub mod plan;
-pub mod wire;
+mod arena;
+mod connect;
+mod cursor;
+mod enqueue;
+mod error;
+mod exchange;
+mod lane;
+mod order;
+mod plan;
+mod steps;
+mod tag;
+mod trial;
+mod wire;
+
+pub use enqueue::{Call, MOST_LANES, Post, enqueue};
+pub use error::FastPathError;
+pub use lane::{Lane, LaneParts};
+pub use plan::{Algorithm, MOST_STEPS, Plan, Unsuitable, least_arena_bytes};
+pub use wire::WireError;

@@ -3,8 +3,10 @@
 //! The constructors are the duties named in the table of `vendor-abi`; each exported
 //! function builds one of these and hands it on.
 
-use airamp_vendor_abi::nccl::{Comm, Config, SHRINK_ABORT, SimInfo};
-use std::ffi::c_int;
+use airamp_vendor_abi::nccl::{
+    Comm, Config, DataType, NcclResult, RedOp, SHRINK_ABORT, SimInfo, Stream, UniqueId,
+};
+use std::ffi::{c_int, c_void};
 
 pub(crate) use Derivation::*;
 pub(crate) use Ending::*;
@@ -51,24 +53,83 @@ pub(crate) enum GroupCall {
     SimulateEnd,
 }
 
+/// A collective or a message: what a group holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub(crate) kind: Kind,
+    pub(crate) comm: Comm,
+    pub(crate) count: usize,
+    pub(crate) stream: Stream,
+    /// Of the one kind that can be compressed.
+    pub(crate) all_reduce: Option<AllReduce>,
+    /// Whether an argument points to host memory, which may be gone when the call has returned.
+    pub(crate) by_pointer: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllReduce {
+    pub(crate) send: *const c_void,
+    pub(crate) recv: *mut c_void,
+    pub(crate) datatype: DataType,
+    pub(crate) op: RedOp,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Call {
     Identify,
-    Create { at: *mut Comm, nranks: c_int, rank: c_int, config: *const Config },
-    CreateAll { at: *mut Comm, count: c_int },
-    Derive { how: Derivation, parent: Comm, at: *mut Comm, config: *const Config, aborts_parent: bool },
-    End { how: Ending, comm: Comm },
+    Create {
+        at: *mut Comm,
+        nranks: c_int,
+        rank: c_int,
+        config: *const Config,
+        id: *const UniqueId,
+    },
+    CreateAll {
+        at: *mut Comm,
+        count: c_int,
+    },
+    /// `detail` is the colour of a split and the flags of a shrink.
+    Derive {
+        how: Derivation,
+        parent: Comm,
+        at: *mut Comm,
+        config: *const Config,
+        detail: c_int,
+    },
+    End {
+        how: Ending,
+        comm: Comm,
+    },
     Group(GroupCall),
-    Collective { kind: Kind, comm: Comm, count: usize },
+    Operation(Operation),
     Operator,
+    /// Calls that were made before it have taken over what they need of the operator.
+    DropOperator,
+    Health {
+        comm: Comm,
+        error: *mut NcclResult,
+    },
+}
+
+impl Call {
+    /// Whether the parent of a derived communicator is aborted on the way.
+    pub(crate) fn aborts_parent(&self) -> bool {
+        matches!(self, Self::Derive { how: Shrink, detail, .. } if detail & SHRINK_ABORT != 0)
+    }
 }
 
 pub(crate) fn identify() -> Call {
     Call::Identify
 }
 
-pub(crate) fn create(at: *mut Comm, nranks: c_int, rank: c_int, config: *mut Config) -> Call {
-    Call::Create { at, nranks, rank, config }
+pub(crate) fn create(
+    at: *mut Comm,
+    nranks: c_int,
+    rank: c_int,
+    config: *mut Config,
+    id: *const UniqueId,
+) -> Call {
+    Call::Create { at, nranks, rank, config, id }
 }
 
 pub(crate) fn create_all(at: *mut Comm, count: c_int) -> Call {
@@ -80,10 +141,9 @@ pub(crate) fn derive(
     parent: Comm,
     at: *mut Comm,
     config: *mut Config,
-    flags: c_int,
+    detail: c_int,
 ) -> Call {
-    let aborts_parent = how == Shrink && flags & SHRINK_ABORT != 0;
-    Call::Derive { how, parent, at, config, aborts_parent }
+    Call::Derive { how, parent, at, config, detail }
 }
 
 pub(crate) fn end(how: Ending, comm: Comm) -> Call {
@@ -99,10 +159,59 @@ pub(crate) fn simulate(info: *mut SimInfo) -> Call {
     Call::Group(if info.is_null() { End } else { SimulateEnd })
 }
 
-pub(crate) fn collective(kind: Kind, comm: Comm, count: usize) -> Call {
-    Call::Collective { kind, comm, count }
+pub(crate) fn collective(kind: Kind, comm: Comm, count: usize, stream: Stream) -> Call {
+    Call::Operation(Operation { kind, comm, count, stream, all_reduce: None, by_pointer: false })
+}
+
+pub(crate) fn collective_by_pointer(
+    kind: Kind,
+    comm: Comm,
+    count: usize,
+    stream: Stream,
+    host_memory: *const c_void,
+) -> Call {
+    let by_pointer = !host_memory.is_null();
+    Call::Operation(Operation { kind, comm, count, stream, all_reduce: None, by_pointer })
+}
+
+pub(crate) fn all_reduce(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    datatype: DataType,
+    op: RedOp,
+    comm: Comm,
+    stream: Stream,
+) -> Call {
+    let all_reduce = Some(AllReduce { send, recv, datatype, op });
+    let kind = Kind::AllReduce;
+    Call::Operation(Operation { kind, comm, count, stream, all_reduce, by_pointer: false })
+}
+
+#[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+pub(crate) fn all_reduce_by_pointer(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    datatype: DataType,
+    op: RedOp,
+    comm: Comm,
+    stream: Stream,
+    host_memory: *const c_void,
+) -> Call {
+    let (kind, by_pointer) = (Kind::AllReduce, !host_memory.is_null());
+    let all_reduce = Some(AllReduce { send, recv, datatype, op });
+    Call::Operation(Operation { kind, comm, count, stream, all_reduce, by_pointer })
+}
+
+pub(crate) fn health(comm: Comm, error: *mut NcclResult) -> Call {
+    Call::Health { comm, error }
 }
 
 pub(crate) fn operator() -> Call {
     Call::Operator
+}
+
+pub(crate) fn drop_operator() -> Call {
+    Call::DropOperator
 }

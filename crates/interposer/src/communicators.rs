@@ -6,7 +6,12 @@
 //! entry has a generation. The table never calls the vendor.
 
 use crate::call_index::{CallIndex, Generation};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use crate::calls::Derivation;
+use crate::clique::Clique;
+use crate::compression::Active;
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use std::time::{Duration, Instant};
 
 const CAPACITY: usize = 1024;
@@ -40,6 +45,7 @@ pub(crate) struct Facts {
     pub(crate) rank: i32,
     pub(crate) nranks: i32,
     pub(crate) blocking: bool,
+    pub(crate) clique: Clique,
 }
 
 const LIVE: u8 = 0;
@@ -54,6 +60,12 @@ pub(crate) struct Entry {
     rank: AtomicI32,
     nranks: AtomicI32,
     is_blocking: AtomicBool,
+    clique: AtomicU64,
+    /// Children made so far, by kind.
+    children: [AtomicU32; 3],
+    /// Compression, where all ranks have agreed on it. Read under a pin.
+    active: AtomicPtr<Active>,
+    is_poisoned: AtomicBool,
     pub(crate) index: CallIndex,
 }
 
@@ -78,6 +90,10 @@ impl Entry {
             rank: AtomicI32::new(-1),
             nranks: AtomicI32::new(-1),
             is_blocking: AtomicBool::new(true),
+            clique: AtomicU64::new(0),
+            children: [const { AtomicU32::new(0) }; 3],
+            active: AtomicPtr::new(std::ptr::null_mut()),
+            is_poisoned: AtomicBool::new(false),
             index: CallIndex::new(),
         }
     }
@@ -90,6 +106,9 @@ impl Entry {
         self.rank.store(facts.rank, Ordering::Relaxed);
         self.nranks.store(facts.nranks, Ordering::Relaxed);
         self.is_blocking.store(facts.blocking, Ordering::Relaxed);
+        self.clique.store(facts.clique.0, Ordering::Relaxed);
+        self.children.iter().for_each(|children| children.store(0, Ordering::Relaxed));
+        self.is_poisoned.store(false, Ordering::Relaxed);
         self.index.start(generation);
         generation
     }
@@ -109,6 +128,30 @@ impl Entry {
     pub(crate) fn nranks(&self) -> i32 {
         self.nranks.load(Ordering::Relaxed)
     }
+
+    pub(crate) fn clique(&self) -> Clique {
+        Clique(self.clique.load(Ordering::Relaxed))
+    }
+
+    /// The name of the next child, counted apart by kind: who is left out of a shrink does not call it.
+    pub(crate) fn next_child(&self, how: Derivation, colour: i32) -> Clique {
+        let number = self.children[how as usize].fetch_add(1, Ordering::Relaxed);
+        self.clique().of_child(how, number, colour)
+    }
+
+    /// Whether all ranks have agreed that calls are compressed.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        !self.active.load(Ordering::Relaxed).is_null()
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::SeqCst) != 0
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::SeqCst)
+    }
 }
 
 impl Known {
@@ -124,8 +167,37 @@ impl Known {
         live.then_some(pin)
     }
 
+    /// Whether calls on it may go on: nobody has begun to end it, and the ranks still do the same.
+    pub(crate) fn is_usable(self) -> bool {
+        self.is_current() && self.entry.state.load(Ordering::SeqCst) == LIVE && !self.entry.is_poisoned()
+    }
+
+    /// From here on its calls fail: the ranks may no longer do the same.
+    pub(crate) fn poison(self) {
+        let _turn = Turn::take();
+        if self.is_current() {
+            self.entry.is_poisoned.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Switches compression on, before the application has the communicator.
+    pub(crate) fn activate(self, active: Box<Active>) {
+        let _turn = Turn::take();
+        if self.is_current() {
+            self.entry.active.store(Box::into_raw(active), Ordering::SeqCst);
+        }
+    }
+
+    /// Lets a call of ours that is under way on another thread end soon, or takes that back.
+    fn stop_calls(self, stopped: bool) {
+        if let Some(active) = self.pin().as_ref().and_then(Pin::active) {
+            active.lane().stop(stopped);
+        }
+    }
+
     /// Refuses new pins and waits, bounded, for those that are held. False: one is still held.
     pub(crate) fn begin_end(self) -> bool {
+        self.stop_calls(true);
         self.entry.state.store(ENDING, Ordering::SeqCst);
         let deadline = Instant::now() + PIN_PATIENCE;
         while self.entry.pins.load(Ordering::SeqCst) != 0 {
@@ -141,6 +213,7 @@ impl Known {
     pub(crate) fn cancel_end(self) {
         if self.is_current() {
             self.entry.state.store(LIVE, Ordering::SeqCst);
+            self.stop_calls(false);
         }
     }
 
@@ -150,6 +223,17 @@ impl Known {
         if self.is_current() {
             self.entry.address.store(VACANT, Ordering::SeqCst);
         }
+    }
+
+    /// Takes compression away from the communicator, or from the one that was entered there before.
+    /// It may be freed when nobody holds a pin.
+    pub(crate) fn deactivate(self) -> Option<*mut Active> {
+        let _turn = Turn::take();
+        if !self.is_current() {
+            return None;
+        }
+        let active = self.entry.active.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        (!active.is_null()).then_some(active)
     }
 
     /// Stops counting its calls, for good: what cannot be counted exactly must not be counted. It
@@ -167,6 +251,13 @@ impl Known {
 /// While it lives, Abort, Destroy, Revoke and an aborting Shrink wait for it.
 pub(crate) struct Pin {
     entry: &'static Entry,
+}
+
+impl Pin {
+    pub(crate) fn active(&self) -> Option<&Active> {
+        // SAFETY: what was taken out of the entry is freed only when nobody holds a pin.
+        unsafe { self.entry.active.load(Ordering::SeqCst).as_ref() }
+    }
 }
 
 impl Drop for Pin {
@@ -252,6 +343,8 @@ pub(crate) fn clear() {
     TAKEN.store(false, Ordering::Relaxed);
     for entry in &TABLE {
         entry.pins.store(0, Ordering::Relaxed);
+        // The device that it is about is the parent's.
+        entry.active.store(std::ptr::null_mut(), Ordering::Relaxed);
         entry.address.store(NEVER, Ordering::Relaxed);
     }
 }
@@ -261,7 +354,14 @@ mod tests {
     use super::*;
     use crate::call_index::Counts;
 
-    const FACTS: Facts = Facts { origin: Origin::Created, vendor: 0, rank: 1, nranks: 4, blocking: true };
+    const FACTS: Facts = Facts {
+        origin: Origin::Created,
+        vendor: 0,
+        rank: 1,
+        nranks: 4,
+        blocking: true,
+        clique: Clique::UNKNOWN,
+    };
 
     #[test]
     fn a_communicator_is_found_until_it_is_forgotten() {

@@ -1,8 +1,8 @@
 //! What tests and tools may ask of the loaded library. Not part of NCCL's interface.
 
-use crate::communicators;
+use crate::{communicators, compression};
 use airamp_vendor_abi::nccl::Comm;
-use std::ffi::{c_int, c_ulonglong};
+use std::ffi::{c_double, c_int, c_ulonglong};
 
 /// Writes how many calls that count the communicator has made, and how many of them have taken
 /// effect. Returns 0, or 1 if no such communicator is counted.
@@ -27,5 +27,53 @@ unsafe extern "C" fn airampCallIndex(
             unsafe { target.write(value) };
         }
     }
+    0
+}
+
+/// Writes how many calls of the communicator were compressed. Returns 0, or 1 if it does not compress.
+///
+/// # Safety
+/// `calls` points to one integer.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "named as the functions beside it are")]
+unsafe extern "C" fn airampCompressedCalls(comm: Comm, calls: *mut c_ulonglong) -> c_int {
+    let Some(compressed) = compression::compressed_calls(comm) else {
+        return 1;
+    };
+    // SAFETY: the caller's word.
+    unsafe { calls.write(compressed) };
+    0
+}
+
+/// What the device counted over all compressed calls, as it came back last.
+#[repr(C)]
+struct CompressionStats {
+    saturated: c_ulonglong,
+    non_finite_blocks: c_ulonglong,
+    squared_error: c_double,
+    signal: c_double,
+    foreign: c_ulonglong,
+}
+
+/// Writes the counters of a communicator that compresses; never waits for the device. Returns 0,
+/// or 1 if it does not compress.
+///
+/// # Safety
+/// `stats` points to such a structure.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "named as the functions beside it are")]
+unsafe extern "C" fn airampCompressionStats(comm: Comm, stats: *mut CompressionStats) -> c_int {
+    let Some(now) = compression::stats(comm) else {
+        return 1;
+    };
+    let now = CompressionStats {
+        saturated: now.saturated,
+        non_finite_blocks: now.non_finite_blocks,
+        squared_error: now.squared_error,
+        signal: now.signal,
+        foreign: now.foreign,
+    };
+    // SAFETY: the caller's word.
+    unsafe { stats.write(now) };
     0
 }

@@ -55,7 +55,7 @@ macro_rules! body {
                 return vendors::missing(stringify!($name), vendor);
             };
             // SAFETY: the caller's own arguments, handed on unchanged to the function it named.
-            dispatch::dispatch(stringify!($name), vendor.library, $call, || unsafe { function($($argument),*) })
+            dispatch::dispatch(stringify!($name), vendor.library, $call, move || unsafe { function($($argument),*) })
         }
     };
 }

@@ -5,7 +5,8 @@
 
 use crate::call_index::Generation;
 use crate::communicators::{Entry, Facts, Known};
-use airamp_vendor_abi::nccl::Comm;
+use crate::compression::{Fresh, HeldCalls};
+use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::cell::Cell;
 
 /// Communicators that one group can involve, and that can be created in one. What does
@@ -45,6 +46,12 @@ pub(crate) struct Thread {
     depth: [Cell<u32>; VENDORS],
     waiting: List<Waiting>,
     expected: List<Expected>,
+    /// Communicators that were made in the group.
+    fresh: List<Fresh>,
+    /// Calls that are kept back until the outermost end of the vendor's group; null: none.
+    held: [Cell<*mut HeldCalls>; VENDORS],
+    /// The first error of a call in the vendor's group that the vendor did not see.
+    group_error: [Cell<NcclResult>; VENDORS],
 }
 
 thread_local! {
@@ -54,6 +61,9 @@ thread_local! {
             depth: [const { Cell::new(0) }; VENDORS],
             waiting: List::new(),
             expected: List::new(),
+            fresh: List::new(),
+            held: [const { Cell::new(std::ptr::null_mut()) }; VENDORS],
+            group_error: [const { Cell::new(NcclResult::SUCCESS) }; VENDORS],
         }
     };
 }
@@ -104,6 +114,46 @@ impl Thread {
         self.expected.push(expected)
     }
 
+    /// Keeps a communicator that was made in the group. False: there is no room.
+    pub(crate) fn remember_fresh(&self, fresh: Fresh) -> bool {
+        self.fresh.push(fresh)
+    }
+
+    /// Hands over and forgets the communicators that were made in that vendor's group.
+    pub(crate) fn take_fresh(&self, vendor: u8, mut hand_over: impl FnMut(Fresh)) {
+        self.fresh.take(|fresh| fresh.known.entry.vendor() == vendor, &mut hand_over);
+    }
+
+    /// The calls that are kept back in that vendor's group, to be put back or freed by who takes them.
+    pub(crate) fn take_held(&self, vendor: u8) -> *mut HeldCalls {
+        self.held[usize::from(vendor)].replace(std::ptr::null_mut())
+    }
+
+    pub(crate) fn put_held(&self, vendor: u8, held: *mut HeldCalls) {
+        self.held[usize::from(vendor)].set(held);
+    }
+
+    /// A call of the open group has failed, so that its end must fail too.
+    pub(crate) fn fail_group(&self, vendor: u8, error: NcclResult) {
+        let place = &self.group_error[usize::from(vendor)];
+        if self.group_depth(vendor) > 0 && place.get() == NcclResult::SUCCESS {
+            place.set(error);
+        }
+    }
+
+    /// Hands over and forgets the error of the vendor's group.
+    pub(crate) fn take_group_error(&self, vendor: u8) -> NcclResult {
+        self.group_error[usize::from(vendor)].replace(NcclResult::SUCCESS)
+    }
+
+    pub(crate) fn group_has_failed(&self, vendor: u8) -> bool {
+        self.group_error[usize::from(vendor)].get() != NcclResult::SUCCESS
+    }
+
+    pub(crate) fn holds_calls(&self, vendor: u8) -> bool {
+        !self.held[usize::from(vendor)].get().is_null()
+    }
+
     /// Hands over and forgets what waited for the end of that vendor's group.
     pub(crate) fn settle_group(
         &self,
@@ -121,6 +171,10 @@ impl Thread {
         self.depth.iter().for_each(|depth| depth.set(0));
         self.waiting.length.set(0);
         self.expected.length.set(0);
+        self.fresh.length.set(0);
+        // What was held back is the parent's.
+        self.held.iter().for_each(|held| held.set(std::ptr::null_mut()));
+        self.group_error.iter().for_each(|error| error.set(NcclResult::SUCCESS));
     }
 }
 

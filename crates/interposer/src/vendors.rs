@@ -23,6 +23,7 @@ pub(crate) struct Vendor {
     pub(crate) library: u8,
     pub(crate) comm_count: Option<Query>,
     pub(crate) comm_user_rank: Option<Query>,
+    pub(crate) comm_device: Option<Query>,
     found: Found,
     is_default: bool,
 }
@@ -36,10 +37,10 @@ impl Vendor {
         // SAFETY: `found` shows the hallmarks of NCCL and its names follow nccl.h; it stays loaded,
         // by the process's own scope or by a reference that is never given back.
         let functions = unsafe { Functions::load(address) };
-        let (comm_count, comm_user_rank) =
-            (query(address(c"ncclCommCount")), query(address(c"ncclCommUserRank")));
+        let [comm_count, comm_user_rank, comm_device] =
+            [c"ncclCommCount", c"ncclCommUserRank", c"ncclCommCuDevice"].map(|name| query(address(name)));
         let library = place_with(found.base).unwrap_or(place) as u8;
-        Self { functions, library, comm_count, comm_user_rank, found, is_default }
+        Self { functions, library, comm_count, comm_user_rank, comm_device, found, is_default }
     }
 
     /// The address of a function; null if the vendor lacks it.
@@ -75,7 +76,7 @@ fn function_of(found: &Found, is_default: bool, name: &CStr) -> *const c_void {
 }
 
 fn query(address: *const c_void) -> Option<Query> {
-    // SAFETY: null is `None`; else the two queries of nccl.h share this signature.
+    // SAFETY: null is `None`; else the three queries of nccl.h share this signature.
     unsafe { std::mem::transmute::<*const c_void, Option<Query>>(address) }
 }
 

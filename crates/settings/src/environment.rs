@@ -16,6 +16,11 @@ const OTHER_FAMILIES: [&str; 4] = ["AIRAMP_EMU_", "AIRAMP_RANK_", "AIRAMP_TEST_"
 pub const ENVIRONMENT_ONLY: &[(&str, &str)] = &[
     ("AIRAMP_CONFIG", "Names the settings file to read instead of /etc/airamp.conf."),
     ("AIRAMP_HOME", "The folder in which `airamp` looks first for its libraries and `airamp-rank`."),
+    (
+        "AIRAMP_TEST_PLAN",
+        "For this project's tests, not for jobs: a folder that a test harness makes and names to all ranks of a \
+         job on one machine, through which they agree to compress. Without it nothing compresses in this release.",
+    ),
 ];
 
 /// Read by this project's tests only, so known but not documented to users.

@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::file::{self, Entry, FileError};
 use crate::kinds::{Given, Mode, Plain};
 use crate::nearest::nearest;
-use crate::table::{Setting, Settings, TABLE};
+use crate::table::{COMPRESSION, Setting, Settings, TABLE};
 
 /// A file of noise must not flood a job's log.
 const MOST_WARNINGS: usize = 20;
@@ -57,6 +57,8 @@ pub struct Loaded {
     pub file: PathBuf,
     /// Whether that file was read as a whole.
     pub file_read: bool,
+    /// Settings of compression whose value was wrong somewhere: who asked for one must not get another.
+    pub rejected: Vec<&'static str>,
     sources: Vec<Source>,
 }
 
@@ -92,6 +94,7 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
         warnings: Vec::new(),
         file,
         file_read: false,
+        rejected: Vec::new(),
         sources: vec![Source::Default; TABLE.len()],
     };
     match file::read(&loaded.file) {
@@ -141,6 +144,9 @@ impl Loaded {
         if (setting.store)(&mut self.settings, given) {
             self.sources[index] = source;
             return;
+        }
+        if setting.takes == COMPRESSION {
+            self.rejected.push(setting.env);
         }
         let used = (setting.value)(&self.settings);
         let whence = self.describe(self.sources[index]);

@@ -92,7 +92,7 @@ macro_rules! settings {
     };
 }
 
-const COMPRESSION: Takes = Takes::EffectWith("compression");
+pub(crate) const COMPRESSION: Takes = Takes::EffectWith("compression");
 
 settings! {
     "AIRAMP_DISABLE" disable: bool = false, Switch, Takes::Effect,
@@ -105,7 +105,7 @@ settings! {
         "`1` means mode `on`; `0` leaves the mode as it is.";
 
     "AIRAMP_WIRE_FORMAT" wire_format: WireFormat = WireFormat::Auto, WIRE_FORMATS, COMPRESSION,
-        "The 8-bit format on the wire; `auto` takes, block by block, whichever of E4M3 and INT8 has the smaller error.";
+        "The 8-bit format on the wire; `auto` chooses E4M3 or INT8 block by block, by a rule on the INT8 codes that stands for the smaller error.";
 
     "AIRAMP_MIN_SPEEDUP" min_speedup: f64 = 1.05, Decimal { least: 1.0, most: 100.0 }, COMPRESSION,
         "A class of calls is compressed only if it was measured to be at least this many times as fast.";
@@ -137,6 +137,9 @@ settings! {
 
     "AIRAMP_NCCL_PATH" nccl_path: Option<PathBuf> = None, FilePath, Takes::Effect,
         "The NCCL or RCCL library to use where the process has not loaded one itself.";
+
+    "AIRAMP_KERNEL_DIR" kernel_dir: Option<PathBuf> = None, FilePath, Takes::Effect,
+        "A folder with other code objects than the embedded ones, as `airamp kernels build` writes it: `airamp bench` uses them, and so does the library where it compresses.";
 
     "AIRAMP_LOG" log: LogLevel = LogLevel::Warn, LOG_LEVELS, Takes::Effect,
         "How much the library logs; each level includes those before it.";

@@ -89,6 +89,7 @@ fn every_setting_is_read_from_the_file() {
         metrics_addr = "::1"
         metrics_port = 1
         nccl_path = "/opt/nccl/libnccl.so.2"
+        kernel_dir = "/opt/airamp/kernels"
         log = "error"
         log_file = "/var/log/airamp.log"
         "#,
@@ -109,6 +110,7 @@ fn every_setting_is_read_from_the_file() {
         metrics_addr: "::1".parse().expect("an address"),
         metrics_port: 1,
         nccl_path: Some("/opt/nccl/libnccl.so.2".into()),
+        kernel_dir: Some("/opt/airamp/kernels".into()),
         log: LogLevel::Error,
         log_file: Some("/var/log/airamp.log".into()),
     };

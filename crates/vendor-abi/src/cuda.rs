@@ -23,6 +23,7 @@ impl CudaError {
     pub const NOT_FOUND: Self = Self(500);
     pub const NOT_READY: Self = Self(600);
     pub const ILLEGAL_ADDRESS: Self = Self(700);
+    pub const LAUNCH_OUT_OF_RESOURCES: Self = Self(701);
     pub const LAUNCH_FAILED: Self = Self(719);
     pub const NOT_SUPPORTED: Self = Self(801);
     pub const STREAM_CAPTURE_UNSUPPORTED: Self = Self(900);

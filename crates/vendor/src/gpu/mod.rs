@@ -157,6 +157,11 @@ impl Gpu {
         RelaxedCaptures::begin(&self.driver)
     }
 
+    /// Whether a capture can record an event for what is outside of it; old HIP cannot.
+    pub fn records_external_events(&self) -> bool {
+        self.driver.table().event_record_with_flags.is_some()
+    }
+
     /// The device that holds `address`; `None` for memory that the driver does not know.
     pub fn device_of(&self, address: DevicePtr) -> Result<Option<i32>, GpuError> {
         self.driver.device_of(address)

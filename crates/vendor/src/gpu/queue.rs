@@ -8,6 +8,7 @@ use airamp_vendor_abi::cuda::{
     self, CudaError, EVENT_DISABLE_TIMING, EVENT_RECORD_EXTERNAL, EVENT_WAIT_EXTERNAL, STREAM_NON_BLOCKING,
 };
 
+use super::context::Context;
 use super::driver::{Driver, GpuError};
 use super::graph::GraphExec;
 
@@ -24,6 +25,7 @@ pub struct Stream {
     driver: Arc<Driver>,
     raw: cuda::Stream,
     owned: bool,
+    context: Option<Context>,
 }
 
 // SAFETY: the handle is a name that the driver takes on any thread.
@@ -34,6 +36,7 @@ unsafe impl Sync for Stream {}
 impl Stream {
     pub(super) fn new(driver: Arc<Driver>, non_blocking: bool, priority: Priority) -> Result<Self, GpuError> {
         let flags = if non_blocking { STREAM_NON_BLOCKING } else { 0 };
+        let context = driver.context()?;
         let mut raw = ptr::null_mut();
         if priority == Priority::Default {
             driver.stream_create(&mut raw, flags)?;
@@ -43,12 +46,12 @@ impl Stream {
             let number = if priority == Priority::Highest { greatest } else { least };
             driver.stream_create_with_priority(&mut raw, flags, number)?;
         }
-        Ok(Self { driver, raw, owned: true })
+        Ok(Self { driver, raw, owned: true, context })
     }
 
     /// Somebody else's stream, which outlives its use here.
     pub(super) fn borrowed(driver: Arc<Driver>, raw: cuda::Stream) -> Self {
-        Self { driver, raw, owned: false }
+        Self { driver, raw, owned: false, context: None }
     }
 
     /// The handle, for a vendor's call.
@@ -94,7 +97,9 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.owned {
-            let _ = self.driver.stream_destroy(self.raw);
+            self.driver.release(self.context, |driver| {
+                let _ = driver.stream_destroy(self.raw);
+            });
         }
     }
 }
@@ -103,6 +108,7 @@ impl Drop for Stream {
 pub struct Event {
     driver: Arc<Driver>,
     raw: cuda::Event,
+    context: Option<Context>,
 }
 
 // SAFETY: the handle is a name that the driver takes on any thread.
@@ -112,9 +118,10 @@ unsafe impl Sync for Event {}
 
 impl Event {
     pub(super) fn new(driver: Arc<Driver>, timed: bool) -> Result<Self, GpuError> {
+        let context = driver.context()?;
         let mut raw = ptr::null_mut();
         driver.event_create(&mut raw, if timed { 0 } else { EVENT_DISABLE_TIMING })?;
-        Ok(Self { driver, raw })
+        Ok(Self { driver, raw, context })
     }
 
     pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
@@ -148,6 +155,8 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let _ = self.driver.event_destroy(self.raw);
+        self.driver.release(self.context, |driver| {
+            let _ = driver.event_destroy(self.raw);
+        });
     }
 }

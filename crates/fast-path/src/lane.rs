@@ -1,0 +1,161 @@
+//! One communicator's compressed path on this rank: all it needs, acquired before the rank pledges
+//! to use it. Afterwards nothing in it allocates, and nothing but its end gives anything back.
+
+use crate::arena::Arena;
+use crate::connect;
+use crate::error::FastPathError;
+use crate::plan::{Algorithm, Plan, Unsuitable, largest_packet_bytes};
+use crate::trial;
+use crate::wire::Wire;
+use airamp_codec::{Format, Stats};
+use airamp_kernels::KernelSet;
+use airamp_vendor::Functions;
+use airamp_vendor::gpu::{CaptureStatus, Context, Entered, Gpu, GpuError};
+use airamp_vendor_abi::cuda;
+use airamp_vendor_abi::nccl::Comm;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a lane is made of. Whoever fills it in vouches that `comm` is a live communicator of
+/// `functions` with that rank and those ranks, on the device of `context`, for which `kernels` were
+/// loaded, and that it outlives every use of the lane.
+pub struct LaneParts {
+    pub gpu: Gpu,
+    pub context: Context,
+    pub kernels: Arc<KernelSet>,
+    pub functions: &'static Functions,
+    pub comm: Comm,
+    pub rank: usize,
+    pub ranks: usize,
+    /// All device memory that the lane takes.
+    pub arena_bytes: usize,
+    pub format: Format,
+}
+
+/// Drop it when [`Lane::is_idle`], or when the device has nothing left to do: pending work and
+/// graphs use its memory.
+pub struct Lane {
+    pub(crate) arena: Arena,
+    pub(crate) gpu: Gpu,
+    context: Context,
+    pub(crate) kernels: Arc<KernelSet>,
+    pub(crate) wire: Wire,
+    pub(crate) format: Format,
+    arena_bytes: usize,
+    can_capture: bool,
+    taken: AtomicBool,
+    stopped: AtomicBool,
+    /// Every graph that holds the lane has a clone.
+    pub(crate) graphs: Arc<GraphHold>,
+}
+
+/// What a graph keeps of a lane. The driver drops it on a thread where no GPU call is allowed.
+pub(crate) struct GraphHold;
+
+impl Lane {
+    /// Takes everything and runs each kernel once, also while somebody captures. What was taken
+    /// before an error is given back. All that can go wrong on this rank alone goes wrong here.
+    pub fn acquire(parts: LaneParts) -> Result<Self, FastPathError> {
+        let LaneParts { gpu, context, kernels, functions, comm, rank, ranks, arena_bytes, format } = parts;
+        Plan::new(1, ranks, arena_bytes)?;
+        let arena = {
+            let _relaxed = gpu.relax_captures()?;
+            let _entered = gpu.enter(context)?;
+            let arena = Arena::acquire(&gpu, arena_bytes)?;
+            trial::run_each_kernel(&arena, &kernels, format)?;
+            arena
+        };
+        Ok(Self {
+            arena,
+            can_capture: gpu.records_external_events(),
+            gpu,
+            context,
+            kernels,
+            wire: Wire { functions, comm, rank, ranks },
+            format,
+            arena_bytes,
+            taken: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            graphs: Arc::new(GraphHold),
+        })
+    }
+
+    /// The shape of a call, the same on every rank that has agreed on the arena.
+    pub fn plan(&self, count: usize) -> Result<Plan, Unsuitable> {
+        Plan::new(count, self.wire.ranks, self.arena_bytes)
+    }
+
+    /// Makes the first exchanges with every peer, which would block the host in a later call. Blocks
+    /// until all ranks are there, so it belongs into the communicator's creation. All lanes advance
+    /// together; they may be on several devices.
+    pub fn connect(lanes: &[&Lane]) -> Result<(), FastPathError> {
+        Self::connect_while(lanes, &|| true)
+    }
+
+    /// The same, as long as `keep_waiting` says so. A lane that was given up has work pending, and so has its
+    /// communicator.
+    pub fn connect_while(lanes: &[&Lane], keep_waiting: &dyn Fn() -> bool) -> Result<(), FastPathError> {
+        connect::connect(lanes, keep_waiting)
+    }
+
+    /// Lets a call that is being enqueued by another thread end with an error, and later ones too; or
+    /// takes that back.
+    pub fn stop(&self, stopped: bool) {
+        self.stopped.store(stopped, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Whether captured calls can be ordered against others here. A fact of the driver.
+    pub fn can_capture(&self) -> bool {
+        self.can_capture
+    }
+
+    /// Whether what is enqueued on that stream of the communicator's device goes into a graph.
+    pub fn is_capturing(&self, stream: cuda::Stream) -> Result<bool, GpuError> {
+        let _entered = self.enter()?;
+        Ok(self.gpu.borrow_stream(stream).capture_status()? != CaptureStatus::Live)
+    }
+
+    /// The counters of all calls so far as the device wrote them back last; never waits for it.
+    pub fn stats(&self) -> Stats {
+        self.arena.last_stats()
+    }
+
+    /// Whether the device is done with all that was enqueued, and no graph holds the lane.
+    pub fn is_idle(&self) -> Result<bool, GpuError> {
+        let _relaxed = self.gpu.relax_captures()?;
+        let _entered = self.enter()?;
+        Ok(Arc::strong_count(&self.graphs) == 1 && self.arena.serial.is_reached()?)
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        Algorithm::of(self.wire.ranks)
+    }
+
+    pub(crate) fn largest_packet_bytes(&self) -> usize {
+        largest_packet_bytes(self.wire.ranks, self.arena_bytes)
+    }
+
+    pub(crate) fn enter(&self) -> Result<Entered, GpuError> {
+        self.gpu.enter(self.context)
+    }
+
+    /// Two threads at once on one communicator are against the vendor's rules; then one of them
+    /// gets `false`.
+    pub(crate) fn take(&self) -> bool {
+        self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    pub(crate) fn give_back(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+}
+
+// SAFETY: the communicator's handle, the only part that is not so by itself, is a name that the
+// vendor takes on any thread; `take` orders the calls that use it.
+unsafe impl Send for Lane {}
+// SAFETY: as above.
+unsafe impl Sync for Lane {}

@@ -1,0 +1,185 @@
+//! The kernels of one call around its exchanges, and where its packets lie.
+//!
+//! Two chunks are under way, each in a slot of the arena. Two-shot: a chunk is quantised into its
+//! slot (q) and scattered (S) into its own part of the output, which is not yet defined out of place and
+//! quantised already in place; reduced (r) into this rank's place in the slot, gathered there (G), and
+//! dequantised (d). The caller's stream runs S0 S1 G0 G1 S2 S3 G2 G3 …, the lane's stream beside it
+//! q0 q1 r0 r1 d0 q2 d1 q3 r2 r3 …, so that every kernel but the first runs beside an exchange of the
+//! other slot. One-shot: gather and add up, in the same way.
+
+use crate::enqueue::Post;
+use crate::error::FastPathError;
+use crate::lane::Lane;
+use crate::order::Order;
+use crate::plan::{Algorithm, Chunk, PACKET_ALIGNMENT, Phase, Plan, SLOTS};
+use crate::tag;
+use airamp_codec::Tag;
+use airamp_kernels::loader::{Dequantise, DequantiseSum, Packets, Quantise, Reduce};
+use airamp_vendor_abi::cuda::DevicePtr;
+
+/// One call of a lane, with what its steps share.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps<'a> {
+    pub(crate) lane: &'a Lane,
+    pub(crate) order: &'a Order<'a>,
+    pub(crate) post: &'a Post<'a>,
+    pub(crate) plan: &'a Plan,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(order: &'a Order<'a>, post: &'a Post<'a>) -> Self {
+        Self { lane: post.lane, order, post, plan: &post.plan }
+    }
+
+    /// What precedes the exchange at `place`.
+    pub(crate) fn before(&self, place: usize) -> Result<(), FastPathError> {
+        if place == 0 {
+            (0..SLOTS).try_for_each(|step| self.quantise(step))?;
+        }
+        let (_, step) = self.plan.exchange(place);
+        Ok(self.order.await_kernels(step % SLOTS)?)
+    }
+
+    /// What follows the exchange at `place`.
+    pub(crate) fn after(&self, place: usize) -> Result<(), FastPathError> {
+        self.order.await_exchange()?;
+        let (phase, step) = self.plan.exchange(place);
+        match (self.plan.algorithm, phase) {
+            (Algorithm::TwoShot, Phase::Scatter) => return self.reduce(step),
+            (Algorithm::TwoShot, Phase::Gather) => self.dequantise(step)?,
+            (Algorithm::OneShot, _) => self.add_up(step)?,
+        }
+        self.quantise(step + SLOTS)
+    }
+
+    /// Fills the step's slot, if there is such a step.
+    fn quantise(&self, step: usize) -> Result<(), FastPathError> {
+        if step >= self.plan.steps {
+            return Ok(());
+        }
+        let chunk = self.plan.chunk(step);
+        let (first, phase) = match self.plan.algorithm {
+            Algorithm::OneShot => (self.lane.wire.rank, Phase::Gather),
+            Algorithm::TwoShot => (0, Phase::Scatter),
+        };
+        let work = Quantise {
+            input: self.post.call.input + self.offset(chunk.start),
+            count: chunk.elements as u64,
+            packets: packets(self.packet(step, first), chunk),
+            blocks_per_packet: chunk.blocks_per_packet() as u64,
+            format: self.lane.format,
+            tag: self.own_tag(step, phase),
+            stats: self.lane.arena.stats(),
+        };
+        // SAFETY: the caller of `enqueue` vouches for the input, the plan for the scratch; the order is
+        // that of the stream and of the events around it.
+        unsafe { self.lane.kernels.quantise(self.post.call.element, &work, self.order.kernels()) }?;
+        if self.plan.algorithm == Algorithm::TwoShot {
+            self.copy_own(step, chunk)?;
+        }
+        Ok(self.order.kernels_done(step % SLOTS)?)
+    }
+
+    /// Puts our own packet where those of the others will arrive.
+    fn copy_own(&self, step: usize, chunk: Chunk) -> Result<(), FastPathError> {
+        let own = self.lane.wire.rank;
+        let (from, to) = (self.packet(step, own), self.received(step, own));
+        let bytes = chunk.shard_bytes(own);
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: as in `quantise`; what the output held of this chunk has been quantised or is not
+        // defined yet.
+        Ok(unsafe { self.lane.gpu.copy_async(to, from, bytes, self.order.kernels()) }?)
+    }
+
+    fn reduce(&self, step: usize) -> Result<(), FastPathError> {
+        let (own, chunk) = (self.lane.wire.rank, self.plan.chunk(step));
+        let work = Reduce {
+            packets: packets(self.received(step, 0), chunk),
+            ranks: self.plan.ranks as u32,
+            count: chunk.shard_elements(own) as u64,
+            format: self.lane.format,
+            average: self.post.call.average,
+            tag: self.tag(step, Phase::Scatter),
+            out_tag: self.own_tag(step, Phase::Gather),
+            out_packet: self.packet(step, own),
+            stats: self.lane.arena.stats(),
+        };
+        // SAFETY: as in `copy_own`.
+        unsafe { self.lane.kernels.reduce(self.post.call.element, &work, self.order.kernels()) }?;
+        Ok(self.order.kernels_done(step % SLOTS)?)
+    }
+
+    fn dequantise(&self, step: usize) -> Result<(), FastPathError> {
+        let chunk = self.plan.chunk(step);
+        let work = Dequantise {
+            packets: packets(self.packet(step, 0), chunk),
+            blocks_per_packet: chunk.blocks_per_packet() as u64,
+            count: chunk.elements as u64,
+            format: self.lane.format,
+            tag: self.tag(step, Phase::Gather),
+            output: self.post.call.output + self.offset(chunk.start),
+            stats: self.lane.arena.stats(),
+        };
+        // SAFETY: as in `quantise`, and for the output.
+        Ok(unsafe { self.lane.kernels.dequantise(self.post.call.element, &work, self.order.kernels()) }?)
+    }
+
+    fn add_up(&self, step: usize) -> Result<(), FastPathError> {
+        let chunk = self.plan.chunk(step);
+        let work = DequantiseSum {
+            packets: packets(self.packet(step, 0), chunk),
+            ranks: self.plan.ranks as u32,
+            count: chunk.elements as u64,
+            format: self.lane.format,
+            average: self.post.call.average,
+            tag: self.tag(step, Phase::Gather),
+            output: self.post.call.output + self.offset(chunk.start),
+            stats: self.lane.arena.stats(),
+        };
+        // SAFETY: as in `dequantise`.
+        Ok(unsafe { self.lane.kernels.dequantise_sum(self.post.call.element, &work, self.order.kernels()) }?)
+    }
+
+    /// The tag of rank 0's packet.
+    fn tag(&self, step: usize, phase: Phase) -> Tag {
+        tag::of(self.post, step, phase)
+    }
+
+    fn own_tag(&self, step: usize, phase: Phase) -> Tag {
+        self.tag(step, phase).of_rank(self.lane.wire.rank)
+    }
+
+    /// Bytes from the beginning of the caller's buffers to an element.
+    fn offset(&self, elements: usize) -> u64 {
+        elements as u64 * self.post.call.element.size() as u64
+    }
+
+    /// The packet of that rank in the step's slot.
+    pub(crate) fn packet(&self, step: usize, rank: usize) -> DevicePtr {
+        let slot = (step % SLOTS) as u64 * self.plan.slot_bytes() as u64;
+        self.lane.arena.scratch() + slot + self.in_set(step, rank)
+    }
+
+    /// Where the packet from that rank arrives in a scatter.
+    pub(crate) fn received(&self, step: usize, rank: usize) -> DevicePtr {
+        let chunk = self.plan.chunk(step);
+        let set = if chunk.receives_in_output(self.post.call.element.size(), self.plan.ranks) {
+            let output = self.post.call.output + self.offset(chunk.start);
+            output.next_multiple_of(PACKET_ALIGNMENT as u64)
+        } else {
+            self.packet(step, self.plan.ranks)
+        };
+        set + self.in_set(step, rank)
+    }
+
+    /// The distance to a rank's packet from the first in a set.
+    fn in_set(&self, step: usize, rank: usize) -> u64 {
+        rank as u64 * self.plan.chunk(step).stride() as u64
+    }
+}
+
+fn packets(address: DevicePtr, chunk: Chunk) -> Packets {
+    Packets { address, stride: chunk.stride() as u64 }
+}

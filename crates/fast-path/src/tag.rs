@@ -1,0 +1,109 @@
+//! What a packet says about itself, so that one that belongs elsewhere is never taken for the one
+//! awaited: our messages share one queue per pair of ranks with the application's own.
+
+use crate::enqueue::{Call, Post};
+use crate::plan::{Algorithm, Phase, Plan};
+use airamp_codec::{Format, Tag};
+
+/// The tag of rank 0's packet in that phase of that step.
+pub(crate) fn of(post: &Post<'_>, step: usize, phase: Phase) -> Tag {
+    let Post { lane, plan, call, index, .. } = post;
+    Facts { index: *index, format: lane.format, call, plan, step, phase }.tag()
+}
+
+/// All that ranks must agree on to read each other's packets.
+#[derive(Clone, Copy)]
+struct Facts<'a> {
+    index: u64,
+    format: Format,
+    call: &'a Call,
+    plan: &'a Plan,
+    step: usize,
+    phase: Phase,
+}
+
+impl Facts<'_> {
+    /// The lowest 16 bits of the part are for the rank.
+    fn tag(&self) -> Tag {
+        let Self { index, format, call, plan, step, phase } = *self;
+        let part = (step as u64 & 0xffff) << 16
+            | u64::from(phase == Phase::Gather) << 32
+            | (format as u64) << 33
+            | (call.element as u64) << 35
+            | u64::from(plan.algorithm == Algorithm::TwoShot) << 37
+            | u64::from(call.average) << 38
+            | (plan.chunk(step).blocks_per_packet() as u64 & 0x1ff_ffff) << 39;
+        Tag { call: index, part }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::MOST_STEPS;
+    use airamp_codec::Element;
+
+    const CALL: Call = Call { input: 0, output: 0, element: Element::F16, average: false };
+
+    fn plan(count: usize, ranks: usize) -> Plan {
+        Plan::new(count, ranks, 1 << 20).expect("a plan")
+    }
+
+    /// All facts at their first value, on a plan of several steps.
+    fn base<'a>(plan: &'a Plan) -> Facts<'a> {
+        Facts { index: 0, format: Format::E4M3, call: &CALL, plan, step: 0, phase: Phase::Scatter }
+    }
+
+    #[track_caller]
+    fn assert_all_differ(tags: &[Tag]) {
+        for (place, tag) in tags.iter().enumerate() {
+            assert!(!tags[..place].contains(tag), "{tag:?} is there twice in {tags:?}");
+        }
+    }
+
+    #[test]
+    fn tags_that_differ_in_one_fact_differ() {
+        let plan = plan(2_000_000, 3);
+        let base = base(&plan);
+        assert!(plan.steps > 2);
+        let indices = [1, 2, 1 << 32, u64::MAX].map(|index| Facts { index, ..base }.tag());
+        let steps = [1, 2].map(|step| Facts { step, ..base }.tag());
+        let formats = [Format::E5M2, Format::Int8, Format::Auto].map(|format| Facts { format, ..base }.tag());
+        let [bf16, f32] = [Element::Bf16, Element::F32].map(|element| Call { element, ..CALL });
+        let average = Call { average: true, ..CALL };
+        let calls = [&bf16, &f32, &average].map(|call| Facts { call, ..base }.tag());
+        let gather = Facts { phase: Phase::Gather, ..base }.tag();
+        let ranks = [1, 2, 0xffff].map(|rank| base.tag().of_rank(rank));
+        let all = [&indices[..], &steps, &formats, &calls, &[base.tag(), gather], &ranks].concat();
+        assert_all_differ(&all);
+    }
+
+    #[test]
+    fn tags_of_different_algorithms_and_packet_sizes_differ() {
+        // A single block, so that the packets of both are of one size.
+        let algorithms = [Algorithm::OneShot, Algorithm::TwoShot];
+        let plans = algorithms.map(|algorithm| Plan { algorithm, ..plan(100, 2) });
+        let sizes = [plan(129, 2), plan(385, 2), plan(40_000, 2)];
+        let tags: Vec<Tag> = plans.iter().chain(&sizes).map(|plan| base(plan).tag()).collect();
+        assert_all_differ(&tags);
+    }
+
+    #[test]
+    fn a_rank_has_the_lowest_bits_to_itself() {
+        let plan = plan(2_000_000, 3);
+        for step in 0..plan.steps {
+            let tag = Facts { step, ..base(&plan) }.tag();
+            assert_eq!(tag.part & 0xffff, 0);
+            assert_eq!(tag.of_rank(0xffff), Tag { call: tag.call, part: tag.part | 0xffff });
+        }
+    }
+
+    #[test]
+    fn every_step_of_a_call_has_a_tag_of_its_own() {
+        let plan = plan(50_000_000, 3);
+        assert!(plan.steps > 64 && plan.steps <= MOST_STEPS);
+        let phases = [Phase::Scatter, Phase::Gather];
+        let of_step = |step| phases.map(|phase| Facts { step, phase, ..base(&plan) }.tag());
+        assert_all_differ(&(0..plan.steps).flat_map(of_step).collect::<Vec<Tag>>());
+    }
+}

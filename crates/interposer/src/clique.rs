@@ -1,0 +1,68 @@
+//! A name for a communicator that is the same on all its ranks: from the id that the application
+//! distributed, or from the parent and which of its children this is.
+
+use crate::calls::Derivation;
+use airamp_vendor_abi::nccl::UniqueId;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The communicators of one process with the same clique are ranks of one communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Clique(pub(crate) u64);
+
+impl Clique {
+    /// Of a communicator whose creation was not seen.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
+    pub(crate) fn of_id(id: &UniqueId) -> Self {
+        Self(hash(&id.internal))
+    }
+
+    /// All ranks of `ncclCommInitAll` are in this process; no other process has the name.
+    pub(crate) fn of_this_process() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&std::process::id().to_le_bytes());
+        bytes[4..].copy_from_slice(&NUMBER.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        Self(hash(&bytes))
+    }
+
+    /// The `number`th child of that kind; the ranks of one split differ in `colour`.
+    pub(crate) fn of_child(self, how: Derivation, number: u32, colour: i32) -> Self {
+        if self == Self::UNKNOWN {
+            return self;
+        }
+        let mut bytes = [0; 17];
+        bytes[..8].copy_from_slice(&self.0.to_le_bytes());
+        bytes[8] = how as u8;
+        bytes[9..13].copy_from_slice(&number.to_le_bytes());
+        bytes[13..].copy_from_slice(&colour.to_le_bytes());
+        Self(hash(&bytes))
+    }
+}
+
+/// FNV-1a, never 0.
+fn hash(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_differ_by_kind_number_and_colour() {
+        let parent = Clique::of_id(&UniqueId { internal: [7; 128] });
+        let names = [
+            parent,
+            parent.of_child(Derivation::Split, 0, 0),
+            parent.of_child(Derivation::Split, 0, 1),
+            parent.of_child(Derivation::Split, 1, 0),
+            parent.of_child(Derivation::Shrink, 0, 0),
+        ];
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name));
+        }
+        assert_eq!(Clique::UNKNOWN.of_child(Derivation::Split, 0, 0), Clique::UNKNOWN);
+    }
+}

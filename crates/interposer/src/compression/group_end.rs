@@ -1,0 +1,256 @@
+//! The outermost end of a group whose calls were kept back.
+//!
+//! The ranks of one communicator that this thread drives (a clique) advance together. Cliques that
+//! compress something go first, in an order that is the same on every rank, each with its collectives
+//! in the application's order. Then all else, messages among it, goes into one group of the vendor's:
+//! of a communicator the collectives run before the messages, as the vendor has it. A group that compresses
+//! nothing is the vendor's as if it had never been kept back.
+
+use super::active::{Active, Failure};
+use super::choice::{
+    choose, choose_one_each, choose_what_comes_first, drop_unusable, is_chosen, is_waiting_to_be_compressed,
+    next_clique, poison_chosen, poison_compressed, settle_chosen,
+};
+use super::held::{self, Held, HeldCalls};
+use crate::boundary::{Moment, ours};
+use crate::calls::{Call, GroupCall};
+use crate::communicators::Pin;
+use crate::dispatch::{Forward, Ticket, observe};
+use crate::thread::Thread;
+use crate::{log, startup, vendors};
+use airamp_fast_path::{Lane, MOST_LANES, Post, enqueue};
+use airamp_vendor_abi::nccl::{Comm, NcclResult, Stream};
+use arrayvec::ArrayVec;
+
+/// Streams of one communicator in a group, besides those of the calls that are compressed at once.
+const MOST_STREAMS: usize = 64;
+
+pub(super) fn run(
+    thread: &Thread,
+    function: &'static str,
+    vendor: u8,
+    how: GroupCall,
+    forward: impl Forward,
+) -> NcclResult {
+    let list = List::take(thread, vendor);
+    // SAFETY: the list is ours alone.
+    let HeldCalls { calls, afterwards } = unsafe { &mut *list.0 };
+    let result = end(thread, function, vendor, how, forward, calls);
+    thread.inside_vendor(|| afterwards.iter().for_each(|deferred| _ = deferred.run()));
+    result
+}
+
+fn end(
+    thread: &Thread,
+    function: &'static str,
+    vendor: u8,
+    how: GroupCall,
+    forward: impl Forward,
+    calls: &mut [Held],
+) -> NcclResult {
+    let end = Call::Group(how);
+    let failed = first_error(thread.take_group_error(vendor), drop_unusable(calls));
+    if !failed.is_accepted() {
+        return first_error(failed, abandon(calls, || observe(thread, function, vendor, &end, forward)));
+    }
+    if how == GroupCall::SimulateEnd || !calls.iter().any(is_waiting_to_be_compressed) {
+        choose(calls, |_| true);
+        let posted = thread.inside_vendor(|| post_chosen(calls));
+        let result = first_error(posted, observe(thread, function, vendor, &end, forward));
+        settle_chosen(calls, how == GroupCall::End && result.is_accepted());
+        return result;
+    }
+    // Whatever else is in the vendor's group, communicators being made for example.
+    let result = observe(thread, function, vendor, &end, forward);
+    if startup::is_inert() || !result.is_accepted() {
+        let result = if result.is_accepted() { NcclResult::INTERNAL_ERROR } else { result };
+        return abandon(calls, || result);
+    }
+    first_error(result, Group { thread, function, vendor, calls }.run())
+}
+
+/// No call that is kept back takes effect.
+fn abandon(calls: &mut [Held], end: impl FnOnce() -> NcclResult) -> NcclResult {
+    choose(calls, |_| true);
+    settle_chosen(calls, false);
+    end()
+}
+
+/// Forgets what is kept back of a communicator that ends; the group fails then, as the vendor's would.
+pub(super) fn drop_calls_of(thread: &Thread, vendor: u8, comm: Comm) {
+    let list = thread.take_held(vendor);
+    if list.is_null() {
+        return;
+    }
+    // SAFETY: the list is this thread's until it is put back.
+    let calls = &mut unsafe { &mut *list }.calls;
+    if choose(calls, |held| held.operation.comm == comm) {
+        settle_chosen(calls, false);
+        thread.fail_group(vendor, NcclResult::INVALID_USAGE);
+    }
+    thread.put_held(vendor, list);
+}
+
+/// A list that goes back to the others at its end, also where the vendor leaves by an exception.
+struct List(*mut HeldCalls);
+
+impl List {
+    fn take(thread: &Thread, vendor: u8) -> Self {
+        let list = thread.take_held(vendor);
+        Self(if list.is_null() { held::take_spare() } else { list })
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: it came from the spare ones, and is ours alone.
+        unsafe { held::give_back(self.0) };
+    }
+}
+
+fn post_chosen(calls: &[Held]) -> NcclResult {
+    calls
+        .iter()
+        .filter(is_chosen)
+        .fold(NcclResult::SUCCESS, |result, held| first_error(result, held.forward.run()))
+}
+
+/// The first that is no success; work in progress only if nothing has failed.
+fn first_error(first: NcclResult, second: NcclResult) -> NcclResult {
+    if first == NcclResult::SUCCESS || (first.is_accepted() && !second.is_accepted()) {
+        second
+    } else {
+        first
+    }
+}
+
+/// What is done next with the chosen calls.
+enum Next {
+    PassOn,
+    Compress,
+    Nothing,
+}
+
+struct Group<'a> {
+    thread: &'a Thread,
+    function: &'static str,
+    vendor: u8,
+    calls: &'a mut [Held],
+}
+
+impl Group<'_> {
+    fn run(mut self) -> NcclResult {
+        let mut result = NcclResult::SUCCESS;
+        loop {
+            let part = match ours(self.function, Moment::After, || self.choose_next()) {
+                Some(Next::Nothing) => return result,
+                // Outside our own part, so that an exception of the vendor's passes through.
+                Some(Next::PassOn) => self.pass_on(),
+                Some(Next::Compress) => match ours(self.function, Moment::After, || self.compress()) {
+                    Some(compressed) => compressed,
+                    None => return NcclResult::INTERNAL_ERROR,
+                },
+                None => return NcclResult::INTERNAL_ERROR,
+            };
+            result = first_error(result, part);
+            result = first_error(result, drop_unusable(self.calls));
+        }
+    }
+
+    fn choose_next(&mut self) -> Next {
+        match next_clique(self.calls) {
+            Some(clique) if choose_what_comes_first(self.calls, clique) => Next::PassOn,
+            Some(clique) => {
+                choose_one_each(self.calls, clique);
+                Next::Compress
+            }
+            None if choose(self.calls, |_| true) => Next::PassOn,
+            None => Next::Nothing,
+        }
+    }
+
+    /// Posts what is chosen in one group of the vendor's.
+    fn pass_on(&mut self) -> NcclResult {
+        let functions = vendors::at(usize::from(self.vendor)).map(|vendor| &vendor.functions);
+        let functions = functions.and_then(|it| it.ncclGroupStart.zip(it.ncclGroupEnd));
+        let result = match functions {
+            None => NcclResult::INTERNAL_ERROR,
+            Some((start, end)) => self.thread.inside_vendor(|| {
+                // SAFETY: no arguments.
+                let started = unsafe { start() };
+                if !started.is_accepted() {
+                    return started;
+                }
+                let posted = post_chosen(self.calls);
+                // SAFETY: as above.
+                first_error(posted, unsafe { end() })
+            }),
+        };
+        settle_chosen(self.calls, result.is_accepted());
+        if !result.is_accepted() {
+            poison_compressed(self.calls);
+        }
+        result
+    }
+
+    fn compress(&mut self) -> NcclResult {
+        let posted = self.thread.inside_vendor(|| post_compressed(self.calls));
+        let result = match &posted {
+            Ok(()) => NcclResult::SUCCESS,
+            Err(failure) if failure.is_refusal() => {
+                log::warn(format_args!("calls of a group were refused: {failure}"));
+                NcclResult::INVALID_USAGE
+            }
+            Err(failure) => {
+                poison_chosen(self.calls, failure);
+                NcclResult::INTERNAL_ERROR
+            }
+        };
+        settle_chosen(self.calls, posted.is_ok());
+        result
+    }
+}
+
+/// Hands the chosen calls to the fast path.
+fn post_compressed(calls: &[Held]) -> Result<(), Failure> {
+    let chosen = || calls.iter().filter(is_chosen);
+    let mut pins = ArrayVec::<Pin, MOST_LANES>::new();
+    for held in chosen() {
+        pins.push(pin(held)?);
+    }
+    let mut posts = ArrayVec::<Post<'_>, MOST_LANES>::new();
+    let mut also = ArrayVec::<(&Lane, Stream), MOST_STREAMS>::new();
+    for (held, pin) in chosen().zip(&pins) {
+        let (active, compressed) = pin.active().zip(held.compressed.as_ref()).ok_or(Failure::Ending)?;
+        posts.push(active.post(&held.operation, compressed)?);
+        join_streams(calls, held, active.lane(), &mut also)?;
+    }
+    // SAFETY: the buffers and streams are the application's, as they would be for the vendor.
+    unsafe { enqueue(&posts, &also) }?;
+    pins.iter().filter_map(Pin::active).for_each(Active::count_one);
+    Ok(())
+}
+
+fn pin(held: &Held) -> Result<Pin, Failure> {
+    match held.ticket {
+        Ticket::Reserved(known, _) => known.pin().ok_or(Failure::Ending),
+        _ => Err(Failure::Ending),
+    }
+}
+
+/// A vendor treats a group on several streams of one communicator as posted on each of them.
+fn join_streams<'a>(
+    calls: &[Held],
+    posted: &Held,
+    lane: &'a Lane,
+    also: &mut ArrayVec<(&'a Lane, Stream), MOST_STREAMS>,
+) -> Result<(), Failure> {
+    for held in calls.iter().filter(|held| held.operation.comm == posted.operation.comm) {
+        let stream = held.operation.stream;
+        let is_listed = |(of, listed): &(&Lane, Stream)| std::ptr::eq(*of, lane) && *listed == stream;
+        if stream != posted.operation.stream && !also.iter().any(is_listed) {
+            also.try_push((lane, stream)).map_err(|_| Failure::Streams(MOST_STREAMS))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! Calls of a group that are kept back until its outermost end, with the vendor's functions and
+//! their arguments. The lists are reused, so that a job that has found its rhythm allocates none.
+
+use super::active::Compressed;
+use crate::calls::Operation;
+use crate::clique::Clique;
+use crate::communicators::Known;
+use crate::dispatch::{Forward, Ticket};
+use airamp_vendor_abi::nccl::NcclResult;
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+
+/// The longest argument list of an operation, and its function.
+const WORDS: usize = 12;
+
+/// A vendor's function with its arguments, to be called later.
+#[derive(Clone, Copy)]
+pub(crate) struct Deferred {
+    words: [MaybeUninit<usize>; WORDS],
+    call: unsafe fn(*const MaybeUninit<usize>) -> NcclResult,
+}
+
+impl Deferred {
+    /// `None` if there are more arguments than any operation has.
+    fn new<F: Forward>(forward: F) -> Option<Self> {
+        if size_of::<F>() > size_of::<[usize; WORDS]>() || align_of::<F>() > align_of::<usize>() {
+            return None;
+        }
+        let mut words = [MaybeUninit::uninit(); WORDS];
+        // SAFETY: it fits, as was just checked.
+        unsafe { words.as_mut_ptr().cast::<F>().write(forward) };
+        /// # Safety
+        /// An `F` was written there.
+        unsafe fn call<F: Forward>(words: *const MaybeUninit<usize>) -> NcclResult {
+            // SAFETY: the caller vouches for it, and an `F` is `Copy`.
+            unsafe { words.cast::<F>().read()() }
+        }
+        Some(Self { words, call: call::<F> })
+    }
+
+    pub(super) fn run(&self) -> NcclResult {
+        // SAFETY: `call` was made for what `words` hold.
+        unsafe { (self.call)(self.words.as_ptr()) }
+    }
+}
+
+pub(crate) struct Held {
+    pub(super) operation: Operation,
+    /// `None`: a communicator that is not tracked.
+    pub(super) known: Option<Known>,
+    pub(super) ticket: Ticket,
+    pub(super) clique: Clique,
+    pub(super) compressed: Option<Compressed>,
+    pub(super) forward: Deferred,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Waiting,
+    /// It is in what is being posted now.
+    Chosen,
+    /// Posted, or dropped.
+    Done,
+}
+
+impl Held {
+    pub(super) fn new(
+        operation: Operation,
+        known: Option<Known>,
+        ticket: Ticket,
+        clique: Clique,
+        compressed: Option<Compressed>,
+        forward: impl Forward,
+    ) -> Option<Self> {
+        Some(Self {
+            operation,
+            known,
+            ticket,
+            clique,
+            compressed,
+            forward: Deferred::new(forward)?,
+            state: State::Waiting,
+        })
+    }
+}
+
+/// What is kept back of one group of one thread.
+#[derive(Default)]
+pub(crate) struct HeldCalls {
+    /// In the application's order.
+    pub(super) calls: Vec<Held>,
+    /// What frees something that the calls still need.
+    pub(super) afterwards: Vec<Deferred>,
+}
+
+impl HeldCalls {
+    /// False: there is no memory for one more.
+    pub(super) fn push(&mut self, held: Held) -> bool {
+        push(&mut self.calls, held)
+    }
+
+    /// False: it was not kept.
+    pub(super) fn push_afterwards(&mut self, forward: impl Forward) -> bool {
+        Deferred::new(forward).is_some_and(|deferred| push(&mut self.afterwards, deferred))
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, value: T) -> bool {
+    let fits = list.try_reserve(1).is_ok();
+    if fits {
+        list.push(value);
+    }
+    fits
+}
+
+/// Lists that are in no thread's hands. Only ever tried: who finds it locked makes a new list.
+static SPARE: Mutex<Spare> = Mutex::new(Spare(Vec::new()));
+
+struct Spare(Vec<*mut HeldCalls>);
+
+// SAFETY: the lists in it are empty, and nobody else's.
+unsafe impl Send for Spare {}
+
+pub(super) fn take_spare() -> *mut HeldCalls {
+    let spare = SPARE.try_lock().ok().and_then(|mut spare| spare.0.pop());
+    spare.unwrap_or_else(|| Box::into_raw(Box::default()))
+}
+
+/// # Safety
+/// The list came from [`take_spare`], and nobody else has it.
+pub(super) unsafe fn give_back(list: *mut HeldCalls) {
+    // SAFETY: by the caller's word it is ours.
+    let held = unsafe { &mut *list };
+    held.calls.clear();
+    held.afterwards.clear();
+    match SPARE.try_lock() {
+        Ok(mut spare) => spare.0.push(list),
+        // SAFETY: it was made by `take_spare`, from a box.
+        Err(_) => drop(unsafe { Box::from_raw(list) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deferred_call_keeps_its_arguments() {
+        let (a, b) = (3, 4);
+        let deferred = Deferred::new(move || NcclResult(a * 10 + b)).unwrap();
+        let copy = deferred;
+        assert_eq!((deferred.run(), copy.run()), (NcclResult(34), NcclResult(34)));
+    }
+
+    #[test]
+    fn what_has_too_many_arguments_cannot_be_deferred() {
+        let many = [1usize; WORDS + 1];
+        assert!(Deferred::new(move || NcclResult(many.len() as i32)).is_none());
+    }
+}

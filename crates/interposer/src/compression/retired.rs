@@ -1,0 +1,60 @@
+//! Arenas whose communicators have ended: given back as soon as the device is done with them, no
+//! graph holds them, and no thread of ours is still inside.
+
+use super::Active;
+use crate::communicators::{Entry, Known};
+use crate::log;
+use std::sync::Mutex;
+
+struct Retired {
+    active: *mut Active,
+    entry: &'static Entry,
+}
+
+// SAFETY: what it points to has no owner but this list, and is usable from any thread.
+unsafe impl Send for Retired {}
+
+/// Only ever tried: who finds it locked leaves the work to the next.
+static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
+
+/// Takes compression away from a communicator that has ended, and gives back what can be given back.
+pub(crate) fn retire(known: Known) {
+    if let Some(active) = known.deactivate() {
+        shelve(active, known);
+        sweep();
+    }
+}
+
+/// The same for what its communicator never used.
+pub(super) fn put_aside(active: Box<Active>, known: Known) {
+    shelve(Box::into_raw(active), known);
+}
+
+fn shelve(active: *mut Active, known: Known) {
+    // A lock that cannot be had: kept for ever rather than freed too early.
+    if let Ok(mut retired) = RETIRED.lock() {
+        retired.push(Retired { active, entry: known.entry });
+    }
+}
+
+/// Gives back what is no longer in use. Called where communicators come and go.
+pub(super) fn sweep() {
+    let Ok(mut retired) = RETIRED.try_lock() else {
+        return;
+    };
+    retired.retain(|it| {
+        let unused = is_unused(it);
+        if unused {
+            // SAFETY: nobody else has it: it is out of the table, and nobody holds a pin.
+            drop(unsafe { Box::from_raw(it.active) });
+            log::debug(format_args!("an arena was given back"));
+        }
+        !unused
+    });
+}
+
+fn is_unused(retired: &Retired) -> bool {
+    // SAFETY: only `sweep` frees it, and takes it out of the list.
+    let active = unsafe { &*retired.active };
+    !retired.entry.is_pinned() && active.lane().is_idle().unwrap_or(false)
+}

@@ -1,0 +1,286 @@
+//! The path of a call while a communicator of this process compresses.
+
+use super::active::{Compressed, Failure};
+use super::group_end;
+use super::held::{self, Held};
+use crate::boundary::{Moment, ours};
+use crate::calls::{AllReduce, Call, Ending, GroupCall, Operation};
+use crate::clique::Clique;
+use crate::communicators::{self, Known};
+use crate::dispatch::{Forward, Ticket, counts, observe, pass_on, reserve};
+use crate::thread::Thread;
+use crate::{log, startup, vendors};
+use airamp_fast_path::enqueue;
+use airamp_vendor_abi::nccl::{Comm, NcclResult};
+
+/// Where an operation goes.
+enum Route {
+    /// To the vendor at once.
+    Vendor(Ticket),
+    /// It waits for the end of the group.
+    Held(Ticket, Option<Compressed>),
+    /// To the fast path at once.
+    Compressed(Known, Compressed),
+    /// The communicator is poisoned.
+    Refused,
+    /// The vendor would say so too.
+    Invalid,
+}
+
+pub(crate) fn dispatch(
+    thread: &Thread,
+    function: &'static str,
+    vendor: u8,
+    call: Call,
+    forward: impl Forward,
+) -> NcclResult {
+    if thread.is_inside_vendor() {
+        return forward();
+    }
+    if startup::is_inert() {
+        return after_internal_error(thread, vendor, &call, forward);
+    }
+    match call {
+        Call::Operation(operation) => post(thread, function, vendor, &call, &operation, forward),
+        Call::Group(how @ (GroupCall::End | GroupCall::SimulateEnd))
+            if thread.group_depth(vendor) == 1
+                && (thread.holds_calls(vendor) || thread.group_has_failed(vendor)) =>
+        {
+            group_end::run(thread, function, vendor, how, forward)
+        }
+        // What ends something that calls of the group still need.
+        Call::DropOperator | Call::End { how: Ending::Finalize | Ending::Suspend, .. }
+            if thread.holds_calls(vendor) =>
+        {
+            keep_to_the_end(thread, vendor, function, forward)
+        }
+        Call::End { how: Ending::Destroy | Ending::Abort | Ending::Revoke, comm } => {
+            group_end::drop_calls_of(thread, vendor, comm);
+            observe(thread, function, vendor, &call, forward)
+        }
+        Call::Health { comm, error } => {
+            let result = observe(thread, function, vendor, &call, forward);
+            show_poison(comm, error, result);
+            result
+        }
+        _ => observe(thread, function, vendor, &call, forward),
+    }
+}
+
+fn post(
+    thread: &Thread,
+    function: &'static str,
+    vendor: u8,
+    call: &Call,
+    operation: &Operation,
+    forward: impl Forward,
+) -> NcclResult {
+    let route = ours(function, Moment::Before, || route(thread, function, vendor, operation));
+    let result = match route {
+        None if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
+        None => return thread.inside_vendor(forward),
+        Some(Route::Vendor(ticket)) => {
+            return pass_on(thread, function, vendor, call, Some(ticket), forward);
+        }
+        Some(Route::Held(ticket, compressed)) => {
+            let kept = ours(function, Moment::After, || {
+                hold(thread, vendor, operation, ticket, compressed, forward)
+            });
+            if kept == Some(true) { NcclResult::SUCCESS } else { NcclResult::INTERNAL_ERROR }
+        }
+        Some(Route::Compressed(known, compressed)) => {
+            let posted = ours(function, Moment::After, || compress(thread, known, operation, &compressed));
+            posted.unwrap_or(NcclResult::INTERNAL_ERROR)
+        }
+        Some(Route::Refused) => NcclResult::INTERNAL_ERROR,
+        Some(Route::Invalid) => NcclResult::INVALID_ARGUMENT,
+    };
+    if !result.is_accepted() {
+        thread.fail_group(vendor, result);
+    }
+    result
+}
+
+fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> Route {
+    let known = communicators::find(operation.comm as usize);
+    if known.is_some_and(|known| known.entry.is_poisoned()) {
+        return Route::Refused;
+    }
+    let active = known.filter(|known| known.entry.is_active());
+    let ticket = reserve(function, operation);
+    let compressed = match (active, ticket) {
+        (Some(known), Ticket::Reserved(_, index)) => match decide(known, operation, index) {
+            Ok(compressed) => compressed,
+            Err(failure) => return refuse(known, index, &failure),
+        },
+        // Its calls can no longer be counted, so that nobody knows the plan of this one.
+        (Some(known), _) if counts(operation.kind, operation.count) => {
+            return refuse(known, 0, &Failure::Ending);
+        }
+        _ => None,
+    };
+    if compressed.is_some() && has_null(operation) {
+        if let Ticket::Reserved(known, _) = ticket {
+            known.entry.index.roll_back(known.generation, 1);
+        }
+        return Route::Invalid;
+    }
+    match (thread.group_depth(vendor), active, compressed) {
+        (0, Some(known), Some(compressed)) => Route::Compressed(known, compressed),
+        (0, _, _) => Route::Vendor(ticket),
+        (_, _, None) if operation.by_pointer => Route::Vendor(ticket),
+        (_, _, compressed) => Route::Held(ticket, compressed),
+    }
+}
+
+fn decide(known: Known, operation: &Operation, index: u64) -> Result<Option<Compressed>, Failure> {
+    let pin = known.pin().ok_or(Failure::Ending)?;
+    let active = pin.active().ok_or(Failure::Ending)?;
+    active.decide(operation, index)
+}
+
+fn has_null(operation: &Operation) -> bool {
+    operation.all_reduce.is_some_and(|it| it.send.is_null() || it.recv.is_null())
+}
+
+/// Keeps an operation back until the end of the group. False: there is no room, and what would have
+/// been compressed can no longer be.
+fn hold(
+    thread: &Thread,
+    vendor: u8,
+    operation: &Operation,
+    ticket: Ticket,
+    compressed: Option<Compressed>,
+    forward: impl Forward,
+) -> bool {
+    let known = communicators::find(operation.comm as usize);
+    // One that is not known stands for itself.
+    let clique = known.map_or(Clique::UNKNOWN, |known| known.entry.clique());
+    let clique = if clique == Clique::UNKNOWN { Clique(operation.comm as u64) } else { clique };
+    let mut list = thread.take_held(vendor);
+    if list.is_null() {
+        list = held::take_spare();
+    }
+    let held = match plain_call(vendor, operation) {
+        Some(plain) => Held::new(*operation, known, ticket, clique, compressed, plain),
+        None => Held::new(*operation, known, ticket, clique, compressed, forward),
+    };
+    // SAFETY: the list is this thread's until it is put back.
+    let kept = held.is_some_and(|held| unsafe { &mut *list }.push(held));
+    thread.put_held(vendor, list);
+    if let (false, Some(known)) = (kept, known.filter(|known| known.entry.is_active())) {
+        poison(known, "a call of a group could not be kept");
+    }
+    kept
+}
+
+/// For a simulated group: the same AllReduce without what may be gone by the group's end.
+fn plain_call(vendor: u8, operation: &Operation) -> Option<impl Forward + use<>> {
+    let function = vendors::at(usize::from(vendor))?.functions.ncclAllReduce?;
+    let AllReduce { send, recv, datatype, op } = operation.all_reduce.filter(|_| operation.by_pointer)?;
+    let Operation { count, comm, stream, .. } = *operation;
+    // SAFETY: the caller's own arguments of an AllReduce.
+    Some(move || unsafe { function(send, recv, count, datatype, op, comm, stream) })
+}
+
+/// Keeps back what frees something until the calls of the group are posted.
+fn keep_to_the_end(thread: &Thread, vendor: u8, function: &str, forward: impl Forward) -> NcclResult {
+    let list = thread.take_held(vendor);
+    // SAFETY: the list is this thread's until it is put back; it is not null, as was asked.
+    let kept = unsafe { &mut *list }.push_afterwards(forward);
+    thread.put_held(vendor, list);
+    if !kept {
+        log::warn(format_args!("{function} could not be kept until the end of the group, and is not done"));
+    }
+    NcclResult::SUCCESS
+}
+
+/// One call outside any group.
+fn compress(thread: &Thread, known: Known, operation: &Operation, compressed: &Compressed) -> NcclResult {
+    match post_one(thread, known, operation, compressed) {
+        Ok(()) => {
+            known.entry.index.commit(known.generation, 1);
+            NcclResult::SUCCESS
+        }
+        Err(failure) if failure.is_refusal() => {
+            known.entry.index.roll_back(known.generation, 1);
+            log::warn(format_args!("AllReduce {} was refused: {failure}", compressed.index));
+            NcclResult::INVALID_USAGE
+        }
+        Err(failure) => {
+            refuse(known, compressed.index, &failure);
+            NcclResult::INTERNAL_ERROR
+        }
+    }
+}
+
+fn post_one(
+    thread: &Thread,
+    known: Known,
+    operation: &Operation,
+    compressed: &Compressed,
+) -> Result<(), Failure> {
+    let pin = known.pin().ok_or(Failure::Ending)?;
+    let active = pin.active().ok_or(Failure::Ending)?;
+    let post = active.post(operation, compressed)?;
+    // SAFETY: the buffers and the stream are the application's, as they would be for the vendor.
+    thread.inside_vendor(|| unsafe { enqueue(&[post], &[]) })?;
+    active.count_one();
+    Ok(())
+}
+
+fn refuse(known: Known, index: u64, failure: &Failure) -> Route {
+    poison(known, &format!("AllReduce {index} cannot be compressed: {failure}"));
+    Route::Refused
+}
+
+/// The ranks may no longer do the same: every later call on the communicator fails.
+pub(super) fn poison(known: Known, reason: &str) {
+    known.poison();
+    log::error(format_args!(
+        "{reason}; rank {} of {} returns ncclInternalError from here on",
+        known.entry.rank(),
+        known.entry.nranks()
+    ));
+}
+
+/// Whether calls of that communicator must not go to the vendor unseen.
+fn compresses(comm: Comm) -> bool {
+    let known = communicators::find(comm as usize);
+    known.is_some_and(|known| known.entry.is_active() || known.entry.is_poisoned())
+}
+
+fn show_poison(comm: Comm, error: *mut NcclResult, result: NcclResult) {
+    let known = communicators::find(comm as usize);
+    if result == NcclResult::SUCCESS
+        && !error.is_null()
+        && known.is_some_and(|known| known.entry.is_poisoned())
+    {
+        // SAFETY: the vendor has just written there.
+        unsafe { error.write(NcclResult::INTERNAL_ERROR) };
+    }
+}
+
+/// An internal error of ours, anywhere, at any time: what we know of groups and indices may be
+/// wrong. Communicators that compress fail; the others are the vendor's alone.
+#[cold]
+fn after_internal_error(thread: &Thread, vendor: u8, call: &Call, forward: impl Forward) -> NcclResult {
+    match *call {
+        Call::Operation(operation) if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
+        Call::Health { comm, error } => {
+            let result = forward();
+            if result == NcclResult::SUCCESS && compresses(comm) && !error.is_null() {
+                // SAFETY: the vendor has just written there.
+                unsafe { error.write(NcclResult::INTERNAL_ERROR) };
+            }
+            result
+        }
+        Call::Group(GroupCall::End | GroupCall::SimulateEnd) if thread.holds_calls(vendor) => {
+            // What was kept back is lost, and no call of the group has had an effect.
+            thread.take_held(vendor);
+            forward();
+            NcclResult::INTERNAL_ERROR
+        }
+        _ => forward(),
+    }
+}
