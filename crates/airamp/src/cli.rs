@@ -12,7 +12,7 @@ use crate::{bench, config, doctor, emulator, kernels, run};
 const AFTER_HELP: &str = "\
 Examples:
   airamp doctor                                   is this machine ready?
-  airamp bench                                    what does the library cost and gain?
+  airamp bench                                    is the compressed AllReduce faster, how exact is it?
   airamp run -- python train.py                   a program with the library preloaded
   airamp run --ranks 4 -- python train.py         four copies of it, one per rank
   airamp run --emulate --ranks 4 -- ./program     the same without a GPU

@@ -1,7 +1,8 @@
 //! `airamp`: starts programs with the library, shows settings, checks a machine, measures.
 //! The modules here are one per command; what they share is `launch`, `artifacts` and
 //! `streams`.
-//! It never links GPU code: what needs a GPU is asked of `airamp-rank`, a process of its own.
+//! It never calls GPU code, and so none is linked: what needs a GPU is asked of `airamp-rank`, a process of its
+//! own. Of the fast path it uses the plan, of the kernels the code objects; both are pure.
 
 mod artifacts;
 mod bench;

@@ -122,6 +122,25 @@ fn doctor_calls_a_library_that_is_named_and_absent_a_problem() {
 }
 
 #[test]
+fn doctor_looks_at_the_kernels_that_would_be_used() {
+    let kernels = |folder: Option<&Path>| {
+        let output = run(airamp(&["doctor"]).envs(folder.map(|folder| ("AIRAMP_KERNEL_DIR", folder))));
+        stdout(&output).lines().find(|line| line.contains(" kernels ")).expect("a line").to_owned()
+    };
+    assert!(kernels(None).starts_with("ok") && kernels(None).contains("embedded: sm_80, sm_90"));
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/blobs");
+    let found = kernels(Some(&ours));
+    assert!(found.starts_with("ok") && found.contains("blobs): sm_80, sm_90"), "{found}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let found = kernels(Some(folder.path()));
+    assert!(found.starts_with("warning") && found.contains("manifest.toml"), "{found}");
+    fs::copy(ours.join("manifest.toml"), folder.path().join("manifest.toml")).expect("copied");
+    let found = kernels(Some(folder.path()));
+    assert!(found.starts_with("warning") && found.contains("sm_80.cubin: listed, but not there"), "{found}");
+}
+
+#[test]
 fn doctor_bears_a_probe_that_breaks() {
     let folder = tempfile::tempdir().expect("a folder");
     rank_program(folder.path(), "echo nonsense; echo driver fell over >&2; exit 9");

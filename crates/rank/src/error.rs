@@ -21,6 +21,8 @@ pub(crate) enum RankError {
     World { address: String, source: std::io::Error },
     #[error("{0}")]
     Arguments(String),
+    #[error("the compressed AllReduce: {0}")]
+    Compression(String),
     #[error("{needed} bytes of device memory are needed and {free} are free{advice}")]
     NoRoom { needed: usize, free: usize, advice: &'static str },
     #[error("the ranks are out of step after case {0}: it failed on some of them only")]

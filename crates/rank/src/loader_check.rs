@@ -10,6 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::RankError;
+use crate::lane;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -46,8 +47,7 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
         free_loaded: None,
         free_after: 0,
     };
-    let folder = || std::env::var_os("AIRAMP_KERNEL_DIR").filter(|name| !name.is_empty()).map(PathBuf::from);
-    match Loader::new(arguments.folder.clone().or_else(folder)).load(&gpu) {
+    match Loader::new(arguments.folder.clone().or_else(lane::kernel_folder)).load(&gpu) {
         Ok(kernels) => {
             report.free_loaded = Some(gpu.memory_info()?.free);
             report.blob = Some(kernels.source().to_owned());

@@ -5,15 +5,17 @@
 
 mod bench;
 mod collective;
-mod compressed;
 mod conformance;
 mod digest;
 mod error;
+mod fast_path;
+mod lane;
 mod loader_check;
 mod nccl;
 mod numbers;
 mod pattern;
 mod probe;
+mod scenario;
 mod session;
 mod watchdog;
 mod world;
@@ -24,7 +26,7 @@ use airamp_vendor::gpu::Kind;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "airamp-rank", version, about = "One rank: probe, bench, kernels or conformance")]
+#[command(name = "airamp-rank", version, about = "One rank: probe, bench, kernels, conformance or scenarios")]
 struct Arguments {
     /// Use HIP and RCCL instead of CUDA and NCCL.
     #[arg(long, global = true)]
@@ -41,12 +43,16 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Time collectives and check their results.
+    /// Time AllReduce, the vendor's own and ours, and compare the results with the exact ones.
     Bench(bench::Arguments),
+    /// Time any collectives and check their results.
+    Collectives(bench::collectives::Arguments),
     /// Check every kind of call against its exact result.
     Conformance(conformance::Arguments),
-    /// Time the compressed AllReduce beside the vendor's, called directly.
-    Compressed(compressed::Arguments),
+    /// Make compressed calls directly that share something, or of which a part fails.
+    FastPath(fast_path::Arguments),
+    /// Use NCCL as applications do, and check what comes out with and without compression.
+    Scenario(scenario::Arguments),
     /// Load the kernels for a device and try them there.
     Kernels(loader_check::Arguments),
 }
@@ -57,8 +63,10 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Probe { json: _ } => probe::run(arguments.hip.then_some(Kind::Hip)),
         Command::Bench(bench) => bench::run(kind, &bench),
+        Command::Collectives(collectives) => bench::collectives::run(kind, &collectives),
         Command::Conformance(conformance) => conformance::run(kind, &conformance),
-        Command::Compressed(compressed) => compressed::run(kind, &compressed),
+        Command::FastPath(fast_path) => fast_path::run(kind, &fast_path),
+        Command::Scenario(scenario) => scenario::run(kind, &scenario),
         Command::Kernels(kernels) => loader_check::run(kind, &kernels),
     };
     match done {

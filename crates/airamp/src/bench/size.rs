@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size(usize);
+struct Size(usize);
 
 const UNITS: [(&str, usize); 7] = [
     ("KiB", 1 << 10),
@@ -16,12 +16,6 @@ const UNITS: [(&str, usize); 7] = [
 ];
 /// More than any GPU's memory would hold twice.
 const LARGEST: usize = 64 << 30;
-
-impl Size {
-    pub(super) fn bytes(self) -> usize {
-        self.0
-    }
-}
 
 impl FromStr for Size {
     type Err = String;
@@ -39,6 +33,33 @@ impl FromStr for Size {
     }
 }
 
+/// One item of a list of sizes: a size, or a range that doubles, as 1MiB..256MiB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sizes(pub(super) Vec<usize>);
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((first, last)) = text.split_once("..") else {
+            return text.parse().map(|Size(bytes)| Self(vec![bytes]));
+        };
+        let (Size(first), Size(last)) = (first.parse()?, last.parse()?);
+        if first > last {
+            return Err("expected the smaller size first, as 1MiB..256MiB".into());
+        }
+        Ok(Self(
+            std::iter::successors(Some(first), |bytes| Some(2 * bytes).filter(|next| *next <= last))
+                .collect(),
+        ))
+    }
+}
+
+/// One size, in bytes.
+pub(super) fn one(text: &str) -> Result<usize, String> {
+    text.parse().map(|Size(bytes)| bytes)
+}
+
 /// The largest unit that gives a whole number.
 pub(super) fn shown(bytes: usize) -> String {
     let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
@@ -54,7 +75,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_and_without_a_unit() {
-        let read = |text: &str| text.parse::<Size>().map(Size::bytes);
+        let read = |text: &str| text.parse::<Size>().map(|size| size.0);
         assert_eq!(read("4096"), Ok(4096));
         assert_eq!(read("64MiB"), Ok(64 << 20));
         assert_eq!(read("2G"), Ok(2 << 30));
@@ -63,6 +84,18 @@ mod tests {
         assert!(read("").is_err());
         assert!(read("99999999999999999999GiB").is_err());
         assert!(read("0").is_err());
+    }
+
+    #[test]
+    fn a_range_doubles_up_to_its_end() {
+        let read = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.0);
+        assert_eq!(read("1KiB..8KiB"), Ok(vec![1 << 10, 2 << 10, 4 << 10, 8 << 10]));
+        assert_eq!(read("1000..3000"), Ok(vec![1000, 2000]));
+        assert_eq!(read("8..8"), Ok(vec![8]));
+        assert_eq!(read("64MiB"), Ok(vec![64 << 20]));
+        assert!(read("2MiB..1MiB").is_err());
+        assert!(read("1MiB..").is_err());
+        assert!(read("1MiB...2MiB").is_err());
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn driver(gpu: &Gpu) -> Check {
         "cuda" => "CUDA",
         "hip" => "HIP",
         _ => {
-            let why = gpu.error.as_deref().unwrap_or("no GPU runtime found");
+            let why = gpu.error.as_deref().map_or("no GPU runtime found".into(), once_for_all);
             let advice = "install the vendor's driver, or work without one: `airamp run --emulate`";
             return Check::warning("driver", why, advice);
         }
@@ -143,7 +143,7 @@ fn nccl(nccl: &Nccl, named: Option<&Path>) -> Check {
             "check that it is a whole NCCL or RCCL library",
         ),
         (None, error) => {
-            let why = error.as_deref().unwrap_or("no NCCL or RCCL found");
+            let why = error.as_deref().map_or("no NCCL or RCCL found".into(), once_for_all);
             if let Some(path) = named {
                 let found = format!("{}, which AIRAMP_NCCL_PATH names, is not usable: {why}", path.display());
                 let advice = "set AIRAMP_NCCL_PATH (nccl_path in the settings file) to an NCCL or RCCL \
@@ -155,6 +155,22 @@ fn nccl(nccl: &Nccl, named: Option<&Path>) -> Check {
             Check::warning("nccl", why, advice)
         }
     }
+}
+
+/// A loader's refusals, as "a: why; b: why", with each reason once: "a, b: why".
+fn once_for_all(refusals: &str) -> String {
+    let mut told: Vec<(String, &str)> = Vec::new();
+    for refusal in refusals.split("; ") {
+        // What follows the name of the library.
+        let name = refusal.rfind(".so").unwrap_or(refusal.len());
+        let reason = refusal[name..].find(": ").map_or(refusal.len(), |colon| name + colon);
+        let (subject, reason) = refusal.split_at(reason);
+        match told.iter_mut().find(|(_, known)| *known == reason && !reason.is_empty()) {
+            Some((subjects, _)) => subjects.extend([", ", subject]),
+            None => told.push((subject.to_owned(), reason)),
+        }
+    }
+    told.into_iter().map(|(subjects, reason)| format!("{subjects}{reason}")).collect::<Vec<_>>().join("; ")
 }
 
 /// CUDA 12.4 is 12040, HIP 6.4.43484 is 60443484. Shorter numbers of HIP have had several meanings.
@@ -191,6 +207,20 @@ mod tests {
 
     fn gpu(value: Value) -> Gpu {
         serde_json::from_value(value).expect("a GPU")
+    }
+
+    #[test]
+    fn libraries_that_are_absent_for_one_reason_share_it() {
+        let absent = "cannot open shared object file: No such file or directory";
+        let text =
+            format!("no GPU driver library: libcuda.so.1: {absent}; libcuda.so: {absent}; libhip.so: is old");
+        let told = once_for_all(&text);
+        assert_eq!(
+            told,
+            format!("no GPU driver library: libcuda.so.1, libcuda.so: {absent}; libhip.so: is old")
+        );
+        assert_eq!(once_for_all(&told), told);
+        assert_eq!(once_for_all("nothing there; nothing there"), "nothing there; nothing there");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod child;
 mod gpu;
+mod kernels;
 mod preload;
 mod report;
 mod settings;
@@ -20,7 +21,7 @@ Examples:
   airamp run --emulate -- airamp doctor       as a program on the emulated GPU would see it
   airamp doctor --json | jq '.checks[] | select(.status != \"ok\")'";
 
-/// Check this machine: GPU, NCCL, preloading, settings, permissions, ports
+/// Check this machine: GPU, NCCL, preloading, kernels, settings, permissions, ports
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -33,6 +34,7 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     let loaded = airamp_settings::load();
     let mut checks = preload::checks();
     checks.extend(gpu::checks(loaded.settings.nccl_path.as_deref()));
+    checks.push(kernels::check(loaded.settings.kernel_dir.as_deref()));
     checks.extend(settings::checks(&loaded));
     if args.json {
         streams::print(&format!("{:#}\n", report::as_json(&checks)))?;

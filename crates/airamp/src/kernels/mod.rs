@@ -12,7 +12,7 @@ mod targets;
 mod verify;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cli::CommandError;
 
@@ -21,7 +21,9 @@ Examples:
   airamp kernels list                                   what this airamp has embedded
   airamp kernels verify                                 do blobs, manifest and sources agree?
   airamp kernels build --out my-kernels                 build all of them again
-  AIRAMP_KERNEL_DIR=my-kernels airamp run -- …          and use those";
+  AIRAMP_KERNEL_DIR=my-kernels airamp bench             and measure those
+
+The library reads AIRAMP_KERNEL_DIR too, where it compresses; in this release only tests can switch that on.";
 
 /// The GPU kernels: build, list and verify their code objects
 #[derive(Debug, clap::Args)]
@@ -83,6 +85,19 @@ pub(crate) enum KernelsError {
 impl KernelsError {
     fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { path: path.into(), error }
+    }
+}
+
+/// The architectures of the embedded code objects, or of a folder's; an error says how they, their
+/// manifest and the sources differ.
+pub(crate) fn verified(dir: Option<&Path>) -> Result<Vec<String>, String> {
+    let set = verify::Set::open(dir).map_err(|error| error.to_string())?;
+    match set.differences().as_slice() {
+        [] => Ok(set.manifest.blobs.into_iter().map(|blob| blob.architecture).collect()),
+        [only] => Err(only.clone()),
+        [first, others @ ..] => {
+            Err(format!("{first}, and {} more (`airamp kernels verify` names them)", others.len()))
+        }
     }
 }
 

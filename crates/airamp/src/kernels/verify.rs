@@ -49,7 +49,7 @@ impl Set {
         Ok(Self { manifest, blobs })
     }
 
-    fn differences(&self) -> Vec<String> {
+    pub(super) fn differences(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.manifest.blobs.is_empty() {
             found.push("the manifest lists no code object".into());

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::rc::Rc;
 
-use airamp_vendor_abi::nccl::{Comm, Config, SHRINK_DEFAULT, UniqueId};
+use airamp_vendor_abi::nccl::{Comm, Config, NcclResult, SHRINK_DEFAULT, UniqueId};
 
 use super::{Nccl, invoke};
 use crate::error::RankError;
@@ -17,6 +17,8 @@ pub(crate) enum Making {
     Config,
     /// `ncclCommInitRankScalable`
     Scalable,
+    /// `ncclCommInitRankConfig` that does not wait; the caller does, for [`Communicator::settle`].
+    NonBlocking,
 }
 
 pub(crate) struct Communicator {
@@ -41,6 +43,12 @@ impl Communicator {
             Making::Plain => invoke!(nccl, ncclCommInitRank(&raw mut raw, nranks, id, own)),
             Making::Config => {
                 invoke!(nccl, ncclCommInitRankConfig(&raw mut raw, nranks, id, own, &raw mut config))
+            }
+            Making::NonBlocking => {
+                config.blocking = 0;
+                let made =
+                    invoke!(nccl, ncclCommInitRankConfig(&raw mut raw, nranks, id, own, &raw mut config));
+                accepted(made)
             }
             Making::Scalable => invoke!(
                 nccl,
@@ -107,8 +115,24 @@ impl Communicator {
         if raw.is_null() {
             return Ok(None);
         }
-        let (rank, size) = (self.nccl.user_rank(raw)? as usize, self.nccl.count(raw)? as usize);
-        Ok(Some(Self { nccl: self.nccl.clone(), raw, rank, size }))
+        Self::of(&self.nccl, raw).map(Some)
+    }
+
+    /// The owner of a communicator that was made elsewhere.
+    pub(crate) fn of(nccl: &Rc<Nccl>, raw: Comm) -> Result<Self, RankError> {
+        let (rank, size) = (nccl.user_rank(raw)? as usize, nccl.count(raw)? as usize);
+        Ok(Self { nccl: nccl.clone(), raw, rank, size })
+    }
+
+    /// Waits until a call that did not wait is through, and tells how it went.
+    pub(crate) fn settle(&self, called: Result<(), RankError>) -> Result<(), RankError> {
+        accepted(called)?;
+        loop {
+            match NcclResult(self.nccl.async_error(self.raw)?) {
+                NcclResult::IN_PROGRESS => std::thread::yield_now(),
+                state => return self.nccl.checked("ncclCommGetAsyncError", state),
+            }
+        }
     }
 
     pub(crate) fn raw(&self) -> Comm {
@@ -127,6 +151,14 @@ impl Communicator {
     pub(crate) fn abort(mut self) -> Result<(), RankError> {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
         invoke!(self.nccl, ncclCommAbort(raw))
+    }
+}
+
+/// Success also where the vendor goes on in the background.
+fn accepted(called: Result<(), RankError>) -> Result<(), RankError> {
+    match called {
+        Err(error) if error.nccl_code() == Some(NcclResult::IN_PROGRESS.0) => Ok(()),
+        called => called,
     }
 }
 

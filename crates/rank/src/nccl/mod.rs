@@ -24,7 +24,8 @@ type LastErrorFn = unsafe extern "C" fn(Comm) -> *const c_char;
 
 /// An opened NCCL.
 pub(crate) struct Nccl {
-    pub(crate) functions: Functions,
+    /// As long as the library, which is never closed.
+    pub(crate) functions: &'static Functions,
     get_version: Option<VersionFn>,
     get_error_string: Option<ErrorStringFn>,
     get_last_error: Option<LastErrorFn>,
@@ -58,7 +59,7 @@ impl Nccl {
             unsafe { libc::dlsym(handle, name.as_ptr()) }
         };
         // SAFETY: the library calls itself NCCL or RCCL, and stays loaded.
-        let functions = unsafe { Functions::load(look_up) };
+        let functions = Box::leak(Box::new(unsafe { Functions::load(look_up) }));
         // SAFETY: each signature is the one that nccl.h gives to the name.
         unsafe {
             Ok(Rc::new(Self {

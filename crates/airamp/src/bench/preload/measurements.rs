@@ -21,7 +21,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// A line of `airamp-rank bench`.
+/// A line of `airamp-rank collectives`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Line {

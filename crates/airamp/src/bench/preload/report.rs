@@ -1,11 +1,10 @@
 //! The measurements as a table for people, or as JSON.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 
 use super::measurements::{Cell, Measurements, Seen};
-use super::size::shown;
+use crate::bench::columns::{aligned, time, version};
+use crate::bench::size::shown;
 
 #[derive(Serialize)]
 pub(super) struct Report {
@@ -33,6 +32,8 @@ struct Row {
 const HEADER: [&str; 8] =
     ["collective", "datatype", "size", "bare", "with", "bare/with", "bus bandwidth", "results equal"];
 
+const TEXT: [&str; 3] = ["collective", "datatype", "results equal"];
+
 impl Report {
     pub(super) fn of(measurements: &Measurements, ranks: u32) -> Self {
         let results = measurements.cells.iter().filter_map(row).collect();
@@ -49,34 +50,10 @@ impl Report {
     }
 
     pub(super) fn table(&self) -> String {
-        let rows: Vec<[String; 8]> =
-            std::iter::once(HEADER.map(str::to_owned)).chain(self.results.iter().map(Row::columns)).collect();
-        let widths: [usize; 8] = std::array::from_fn(|column| {
-            rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-        });
+        let lines = self.results.iter().map(Row::columns).collect();
         let version = version(self.nccl_version);
-        let mut text = format!("{} ranks, NCCL {version} ({})\n\n", self.ranks, self.nccl);
-        for row in &rows {
-            let line: Vec<String> =
-                (0..row.len()).map(|column| padded(column, &row[column], widths[column])).collect();
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{}", line.join("  ").trim_end());
-        }
-        text
-    }
-}
-
-/// 22809 is 2.28.9.
-fn version(code: i32) -> String {
-    format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100)
-}
-
-/// Names to the left, numbers to the right.
-fn padded(column: usize, text: &str, width: usize) -> String {
-    if column < 2 || column == HEADER.len() - 1 {
-        format!("{text:<width$}")
-    } else {
-        format!("{text:>width$}")
+        let heading = format!("{} ranks, NCCL {version} ({})", self.ranks, self.nccl);
+        format!("{heading}\n\n{}", aligned(HEADER, lines, &TEXT))
     }
 }
 
@@ -119,8 +96,4 @@ impl Row {
             results.to_owned(),
         ]
     }
-}
-
-fn time(us: f64) -> String {
-    if us < 1e4 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1e3) }
 }

@@ -1,10 +1,11 @@
-//! `airamp-rank bench`: times collectives with device events and checks their results.
+//! `airamp-rank collectives`: times collectives with device events and checks their results.
 //! Prints JSON lines: one `plan`, then per measurement a `progress` and a `result`.
 
 use airamp_vendor::gpu::{Event, Kind};
 use airamp_vendor_abi::nccl::{DataType, RedOp};
 use serde::Serialize;
 
+use super::print;
 use crate::collective::{Call, Collective, Form};
 use crate::digest::Digest;
 use crate::error::RankError;
@@ -76,12 +77,6 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
         print(&Line::Result(measurement));
     }
     Ok(correct)
-}
-
-fn print(line: &Line<'_>) {
-    if let Ok(text) = serde_json::to_string(line) {
-        println!("{text}");
-    }
 }
 
 fn jobs(arguments: &Arguments, ranks: usize) -> Result<Vec<Job<'_>>, RankError> {

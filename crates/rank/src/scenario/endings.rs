@@ -1,0 +1,110 @@
+//! Calls on a communicator that is gone or going, and calls that cannot be made: they return an error,
+//! do nothing, and disturb nothing else.
+
+use std::ptr;
+
+use airamp_vendor_abi::nccl::{DataType, NcclResult};
+
+use super::expected::Spec;
+use super::lifetimes::use_another;
+use super::messages::{Messages, spec};
+use super::piece::Piece;
+use super::streams::various;
+use super::tracked::{Tracked, compressed_calls};
+use super::{Case, Job, Seen};
+use crate::collective::Call;
+use crate::error::RankError;
+
+pub(super) fn cases(job: &Job) -> Vec<Case> {
+    let mut cases = vec![Case::new("endings/aborted_inside_an_open_group", aborted)];
+    if job.nccl.functions.ncclCommRevoke.is_some() {
+        cases.push(Case::new("endings/revoked", revoked));
+    }
+    // A vendor looks at addresses when it uses them, and then it is too late for an error.
+    if job.expectation.format.is_some() {
+        cases.push(Case::new("endings/nothing_where_a_buffer_should_be", null_buffers));
+    }
+    cases
+}
+
+/// Nothing touches the communicator when the group ends. The rest of the group takes place, or the end
+/// is an error and nothing does, as with the vendor alone.
+fn aborted(job: &mut Job) -> Result<Seen, RankError> {
+    let (doomed, comm, mut seen) = (job.communicator()?, job.communicator()?, Seen::new());
+    let int32 = |seed| Spec::sum(DataType::INT32, 5003).seeded(seed);
+    let lost = Piece::all(job, &doomed, [spec(0), int32(0), spec(1)])?;
+    let messages = Messages::new(job, &doomed, 1)?;
+    let pieces = Piece::all(job, &comm, [spec(2), int32(1), spec(3)])?;
+    job.wait_for_everyone()?;
+    let call = |comm: &Tracked, piece: &Piece| piece.call_without_effect(job, comm, &job.stream);
+    let ended = job.group(|| {
+        lost.iter().try_for_each(|piece| call(&doomed, piece))?;
+        messages.send(job, &doomed, &job.stream)?;
+        messages.receive(job, &doomed, &job.stream)?;
+        pieces.iter().try_for_each(|piece| call(&comm, piece))?;
+        doomed.comm.abort()
+    });
+    job.stream.synchronize()?;
+    lost.iter().try_for_each(|piece| piece.judge_untouched(&mut seen))?;
+    if ended.is_ok() {
+        pieces.iter().for_each(|piece| comm.note(&piece.spec));
+        pieces.iter().try_for_each(|piece| piece.judge(&comm, &mut seen))?;
+        comm.check(&mut seen);
+    } else {
+        pieces.iter().try_for_each(|piece| piece.judge_untouched(&mut seen))?;
+    }
+    job.wait_for_everyone()?;
+    comm.comm.abort()?;
+    use_another(job, &mut seen)?;
+    Ok(seen)
+}
+
+fn revoked(job: &mut Job) -> Result<Seen, RankError> {
+    let (comm, mut seen) = (job.communicator()?, Seen::new());
+    let (before, after) = (Piece::new(job, &comm, spec(0))?, Piece::new(job, &comm, spec(1))?);
+    before.enqueue(job, &comm, &job.stream)?;
+    job.stream.synchronize()?;
+    before.judge(&comm, &mut seen)?;
+    comm.check(&mut seen);
+    job.wait_for_everyone()?;
+    comm.comm.revoke()?;
+    let counted = compressed_calls(comm.comm.raw());
+    let call = || after.call_without_effect(job, &comm, &job.stream);
+    for _ in 0..2 {
+        seen.expect(call().is_err(), || "a call on a revoked communicator was accepted".into());
+        seen.expect(job.group(call).is_err(), || "a group on a revoked communicator was accepted".into());
+    }
+    job.stream.synchronize()?;
+    after.judge_untouched(&mut seen)?;
+    let now = compressed_calls(comm.comm.raw());
+    seen.expect(now == counted, || format!("{now:?} calls were compressed, not {counted:?}"));
+    job.wait_for_everyone()?;
+    comm.comm.abort()?;
+    Ok(seen)
+}
+
+/// Only the call that names no buffer fails, on whichever rank, and it does not count.
+fn null_buffers(job: &mut Job) -> Result<Seen, RankError> {
+    let (comm, mut seen) = (job.communicator()?, Seen::new());
+    let pieces = Piece::all(job, &comm, (0..4).map(various))?;
+    for (number, piece) in pieces.iter().enumerate() {
+        // The last time on one rank alone.
+        if number < 3 || job.world.rank == 0 {
+            let call = piece.call();
+            let faulty = [Call { send: ptr::null(), ..call }, Call { recv: ptr::null_mut(), ..call }];
+            for call in faulty {
+                let called = call.enqueue(&job.nccl, comm.comm.raw(), job.stream.raw());
+                let code = called.err().and_then(|error| error.nccl_code());
+                let right = code == Some(NcclResult::INVALID_ARGUMENT.0);
+                seen.expect(right, || format!("a call without a buffer gave {code:?}"));
+            }
+        }
+        comm.check(&mut seen);
+        piece.enqueue(job, &comm, &job.stream)?;
+    }
+    job.stream.synchronize()?;
+    pieces.iter().try_for_each(|piece| piece.judge(&comm, &mut seen))?;
+    comm.check(&mut seen);
+    comm.comm.destroy()?;
+    Ok(seen)
+}
