@@ -56,6 +56,7 @@ static void create_and_end(void) {
   ncclConfig_t config = NCCL_CONFIG;
   ncclComm_t scalable = NULL, child = NULL, shrunk = NULL;
   int excluded = 0;
+  ncclResult_t state;
   outcome("ncclCommFinalize", ncclCommFinalize(made_by_init_rank()));
   outcome("ncclCommAbort", ncclCommAbort(made_with_a_configuration()));
   CHECK(ncclGetUniqueId(&id));
@@ -65,6 +66,7 @@ static void create_and_end(void) {
   outcome("ncclCommSplit", ncclCommSplit(COMM, 0, 0, &child, NULL));
   IF_PRESENT(ncclCommShrink, (ncclComm_t, int *, int, ncclComm_t *, ncclConfig_t *, int),
              (COMM, &excluded, 0, &shrunk, NULL, 0));
+  outcome("ncclCommGetAsyncError", ncclCommGetAsyncError(COMM, &state));
   IF_PRESENT(ncclCommGetUniqueId, (ncclComm_t, ncclUniqueId *), (COMM, &id));
   IF_PRESENT(ncclCommGrow,
              (ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *),

@@ -27,7 +27,11 @@ const MACHINES: [(&str, u16, u32); 6] = [
 pub fn kernel_symbols() -> Vec<String> {
     let operations = ["quantise", "dequantise", "dequantise_sum", "reduce"];
     let symbols = operations.iter().flat_map(|operation| {
-        ["f16", "bf16", "f32"].iter().map(move |element| format!("airamp_{operation}_{element}"))
+        ["f16", "bf16", "f32"].iter().flat_map(move |element| {
+            ["e4m3", "e5m2", "int8", "auto"]
+                .iter()
+                .map(move |format| format!("airamp_{operation}_{element}_{format}"))
+        })
     });
     symbols.collect()
 }

@@ -8,6 +8,7 @@ pub mod c_program;
 pub mod code_object;
 pub mod comparison;
 pub mod process;
+pub mod scenario;
 
 pub use artifacts::{airamp, emulator_dir, interposer, rank_program};
 pub use c_program::CProgram;

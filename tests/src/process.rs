@@ -80,6 +80,11 @@ impl Run {
     /// Runs `ranks` copies with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
     /// MASTER_PORT set, and returns their outcomes in rank order.
     pub fn run_ranks(self, ranks: u32) -> Vec<Outcome> {
+        self.run_unequal_ranks(ranks, |_, run| run)
+    }
+
+    /// The same with ranks that differ: `adjust` makes each one's run from the common one.
+    pub fn run_unequal_ranks(self, ranks: u32, adjust: impl Fn(u32, Run) -> Run) -> Vec<Outcome> {
         let limit = self.time_limit;
         let port = free_port().to_string();
         let started = (0..ranks)
@@ -91,7 +96,7 @@ impl Run {
                     .env("WORLD_SIZE", ranks.to_string())
                     .env("MASTER_ADDR", "127.0.0.1")
                     .env("MASTER_PORT", &port);
-                Started::spawn(&one)
+                Started::spawn(&adjust(rank, one))
             })
             .collect();
         finish(started, limit)

@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use airamp_codec::{Element, Format, packet_bytes};
+use airamp_codec::{Element, Format, Tag, packet_bytes};
 use airamp_kernels::loader::{Packets, Quantise, STATS_BYTES, read_stats};
 use airamp_kernels::{KernelSet, Loader};
 use airamp_tests::code_object::BlobFolder;
 use airamp_tests::{Outcome, Run, emulator_dir};
 use airamp_vendor::gpu::{Buffer, CaptureStatus, Gpu, GpuError, Kind, Priority, Stream};
 
+const TAG: Tag = Tag { call: 1, part: 2 };
 const ROLE: &str = "AIRAMP_TEST_BODY";
 
 /// Runs `body` once per vendor, in processes of their own that find the emulator.
@@ -69,9 +70,10 @@ impl Work {
         let call = Quantise {
             input: self.buffer.address(),
             count: Self::COUNT as u64,
-            packets: Packets { address: self.buffer.at(packet) as u64, stride: 272 },
+            packets: Packets { address: self.buffer.at(packet) as u64, stride: 288 },
             blocks_per_packet: 2,
             format: Format::Auto,
+            tag: TAG,
             stats: self.buffer.at(Self::STATS) as u64,
         };
         // SAFETY: all of it lies in the buffer, which outlives the work.
@@ -80,7 +82,7 @@ impl Work {
 
     fn assert_done(&self) {
         let mut expected = vec![0; packet_bytes(Self::COUNT)];
-        airamp_codec::quantise(Element::Bf16, &self.input, Format::Auto, &mut expected);
+        airamp_codec::quantise(Element::Bf16, &self.input, Format::Auto, TAG, &mut expected);
         let mut found = vec![0; expected.len()];
         self.buffer.read(Self::PACKET, &mut found).unwrap();
         assert_eq!(found, expected);

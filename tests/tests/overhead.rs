@@ -107,6 +107,20 @@ fn a_call_allocates_nothing_and_takes_no_mutex_of_the_c_library() {
 }
 
 #[test]
+fn a_compressed_call_allocates_nothing_and_takes_no_mutex_of_the_c_library() {
+    let program = CProgram::linked("compressed_calls.c").build();
+    for kind in ["group", "threads"] {
+        let plan = tempfile::tempdir().expect("a temporary folder");
+        let run = Run::new(&program).args([kind, "20"]).library_dir(emulator_dir()).preload(interposer());
+        let run = run.env("AIRAMP_TEST_PLAN", plan.path()).env("AIRAMP_MIN_BYTES", "4096");
+        let outcome = run.run();
+        outcome.assert_success();
+        let text = outcome.stdout_text();
+        assert!(text.contains("found=1 compressed=23 allocations=0 locks=0"), "{text}");
+    }
+}
+
+#[test]
 fn the_nanoseconds_of_a_call_are_shown() {
     let vendor = null_vendor();
     for kind in KINDS {

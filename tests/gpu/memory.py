@@ -1,0 +1,180 @@
+"""Device memory that compression adds per rank, by free memory before and after, and which part of it is NCCL's own.
+
+    AIRAMP_BIN=… python3 tests/gpu/memory.py [--ranks 2,4,8] [--output memory.json]
+
+Two jobs for each number of ranks, on NCCL by ctypes, one after the other on an otherwise idle GPU:
+  without      a communicator, NCCL's AllReduce, then one Send/Recv of the application's own
+  compressed   a communicator (the library connects inside), NCCL's AllReduce, then the first compressed calls
+Free memory is read while all ranks are idle and divided by their number; what a rank's context and tensors take is
+there before. Beside it the context's limit for a thread's stack: the driver keeps local memory for every thread that
+can be resident, so a kernel with a larger stack than any before takes memory once for all of them.
+Exit status: 0 measured, and compression happened; 1 not so; 77 no GPU.
+"""
+
+import argparse
+import ctypes
+import json
+import sys
+
+import ranks
+
+BYTES = 64 << 20
+MB = 1e6
+STACK_SIZE = 0
+SETTINGS = {"AIRAMP_MIN_BYTES": str(1 << 20)}
+# Stage -> what it is called in the table.
+WITHOUT = {"create": "communicator", "all_reduce": "NCCL's AllReduce", "messages": "own Send/Recv"}
+COMPRESSED = {"create": "communicator", "all_reduce": "NCCL's AllReduce", "compressed": "compressed calls"}
+
+
+class Rank:
+    """One rank on NCCL by ctypes; a stage per request. Nothing touches the GPU before the first one."""
+
+    comm = None
+
+    def __init__(self):
+        # While the ranks wait for their turn.
+        import torch
+
+        self.torch = torch
+
+    def answer(self, request):
+        return getattr(self, request["do"])()
+
+    def context(self):
+        self.torch.cuda.set_device(0)
+        self.tensor = self.torch.zeros(BYTES // 2, dtype=self.torch.float16, device="cuda")
+        self.stream = self.torch.cuda.Stream()
+        self.torch.cuda.synchronize()
+        return {}
+
+    def create(self):
+        import ctypes_nccl
+
+        self.types = ctypes_nccl
+        self.nccl = ctypes_nccl.Nccl("libnccl.so.2")
+        self.comm, self.store = ctypes_nccl.communicator(self.nccl)
+        return {}
+
+    def reduce(self, tensor, kind, op):
+        place = tensor.data_ptr()
+        self.nccl.AllReduce(place, place, tensor.numel(), kind, op, self.comm, self.stream.cuda_stream)
+        self.torch.cuda.synchronize()
+
+    def all_reduce(self):
+        """As large as the compressed calls will be, but never compressed: small pieces, and another reduction."""
+        self.reduce(self.tensor, self.types.FLOAT16, self.types.MAX)
+        self.reduce(self.tensor[:1000], self.types.FLOAT16, self.types.SUM)
+        if ranks.compressed_calls(self.comm) is None:
+            for kind, dtype in ((self.types.FLOAT16, "float16"), (self.types.FLOAT32, "float32")):
+                self.reduce(self.tensor.view(getattr(self.torch, dtype)), kind, self.types.SUM)
+        return {}
+
+    def messages(self):
+        following, previous = (ranks.RANK + 1) % ranks.SIZE, (ranks.RANK - 1) % ranks.SIZE
+        half = self.tensor.numel() // 2
+        stream = self.stream.cuda_stream
+        self.nccl.GroupStart()
+        self.nccl.Send(self.tensor.data_ptr(), half, self.types.FLOAT16, following, self.comm, stream)
+        self.nccl.Recv(self.tensor[half:].data_ptr(), half, self.types.FLOAT16, previous, self.comm, stream)
+        self.nccl.GroupEnd()
+        self.torch.cuda.synchronize()
+        return {}
+
+    def compressed(self):
+        for kind, dtype in ((self.types.FLOAT16, "float16"), (self.types.FLOAT32, "float32")):
+            self.reduce(self.tensor.view(getattr(self.torch, dtype)), kind, self.types.SUM)
+        return {"calls": ranks.compressed_calls(self.comm)}
+
+    def free(self):
+        size = ctypes.c_size_t()
+        self.torch.cuda.synchronize()
+        failed = ctypes.CDLL("libcuda.so.1").cuCtxGetLimit(ctypes.byref(size), STACK_SIZE)
+        return {"free": self.torch.cuda.mem_get_info()[0], "stack": None if failed else size.value}
+
+    def end(self):
+        if self.comm is not None:
+            self.nccl.CommDestroy(self.comm)
+
+
+def measure(job, stages, count):
+    """Stage -> bytes per rank since the contexts were there, and the stack limit."""
+    job.ask({"do": "context"})
+    before = job.ask({"do": "free"}, only=0)[0]
+    found = {"context": {"bytes": 0, "stack": before["stack"]}}
+    for stage in stages:
+        answers = job.ask({"do": stage})
+        now = job.ask({"do": "free"}, only=0)[0]
+        found[stage] = {"bytes": (before["free"] - now["free"]) / count, "stack": now["stack"]}
+        if "calls" in answers[0]:
+            found[stage]["calls"] = [answer["calls"] for answer in answers]
+    return found
+
+
+def print_stages(count, how, names, found):
+    previous = 0
+    for stage, name in names.items():
+        taken, stack = found[stage]["bytes"], str(found[stage]["stack"])
+        print(f"{count:>5}  {how:12}{name:20}{taken / MB:10.1f}{(taken - previous) / MB:+10.1f}{stack:>9}")
+        previous = taken
+
+
+def print_summary(results):
+    print("\nMB per rank that the library adds to a job that uses AllReduce, and to one that also sends messages:")
+    print(f"{'ranks':>5}{'all added':>12}{'NCCL Send/Recv':>17}{'the rest':>11}{'added beside Send/Recv':>25}")
+    for count, (without, compressed) in results.items():
+        total = compressed["compressed"]["bytes"] - without["all_reduce"]["bytes"]
+        messages = without["messages"]["bytes"] - without["all_reduce"]["bytes"]
+        beside = compressed["compressed"]["bytes"] - without["messages"]["bytes"]
+        # With two ranks the library sends no messages: none of it is theirs.
+        messages = messages if count > 2 else 0
+        print(f"{count:>5}{total / MB:12.1f}{messages / MB:17.1f}{(total - messages) / MB:11.1f}{beside / MB:25.1f}")
+
+
+def measure_all(counts):
+    """All ranks are started first and wait without touching the GPU: starting Python takes most of the time."""
+    script, results, right = __file__, {}, True
+    plan = [(count, how) for count in counts for how in ("without", "compressed")]
+    jobs = {key: ranks.Ranks(script, key[0], key[1], SETTINGS, limit=60) for key in plan}
+    print(f"{'ranks':>5}  {'job':12}{'after':20}{'MB/rank':>10}{'step':>10}{'stack':>9}")
+    try:
+        for count, how in plan:
+            stages = WITHOUT if how == "without" else COMPRESSED
+            found = measure(jobs[count, how], stages, count)
+            print_stages(count, how, stages, found)
+            on = jobs[count, how].switched_on()
+            if how == "compressed" and (on != count or not all(found["compressed"]["calls"])):
+                print(f"FAILED: compression on in {on} of {count} ranks, calls {found['compressed']['calls']}")
+                print("\n".join(jobs[count, how].complaints()))
+                right = False
+            results.setdefault(count, []).append(found)
+            # Gone before the next begins: its memory would count.
+            jobs.pop((count, how)).close()
+    except ranks.Ended as ended:
+        print(f"FAILED: {ended}")
+        right = False
+    finally:
+        for job in jobs.values():
+            job.close()
+    return {count: found for count, found in results.items() if len(found) == 2}, right
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks")
+    parser.add_argument("--output", default="memory.json", help="file for the numbers")
+    arguments = parser.parse_args()
+    if ranks.IS_RANK:
+        ranks.serve(Rank())
+        return
+    ranks.require_gpu()
+    results, right = measure_all([int(count) for count in arguments.ranks.split(",")])
+    print_summary(results)
+    with open(arguments.output, "w") as file:
+        json.dump(results, file, indent=1)
+    print("ok" if right else "FAILED", "details:", arguments.output)
+    sys.exit(0 if right else 1)
+
+
+if __name__ == "__main__":
+    main()

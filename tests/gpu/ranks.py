@@ -1,0 +1,217 @@
+"""Ranks of a test on one GPU, started by a conductor that tells them one by one what to do next.
+
+The conductor (`Ranks`) and the ranks (`serve`) are the same script: requests and answers are JSON lines on the
+ranks' stdin and stdout. Ranks with the library and ranks without can be up side by side and take turns. Between two
+requests all ranks are idle. Used by training.py, semantics.py and memory.py; needs nothing but Python here.
+"""
+
+import ctypes
+import json
+import os
+import queue
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+RANK = int(os.environ.get("RANK", "-1"))
+SIZE = int(os.environ.get("WORLD_SIZE", "0"))
+IS_RANK = "GPU_TEST_RANK" in os.environ
+NO_GPU = 77
+
+
+class Ended(Exception):
+    """A rank has ended, or has not answered in time; the text says which and what it said last."""
+
+
+def library_file():
+    """The library to preload: from the folder AIRAMP_BIN, or the one that cargo builds into."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    folder = os.environ.get("AIRAMP_BIN") or os.path.join(here, "..", "..", "target", "release")
+    file = os.path.realpath(os.path.join(folder, "libairamp_accel.so"))
+    if not os.path.exists(file):
+        raise SystemExit(f"{file} is missing: set AIRAMP_BIN to the folder with the binaries")
+    return file
+
+
+def require_gpu():
+    """Ends the program with status 77 where there is no GPU; in a child, so that nothing of it stays here."""
+    program = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); exit(c.cuInit(0) != 0)"
+    if subprocess.run([sys.executable, "-c", program], stderr=subprocess.DEVNULL).returncode != 0:
+        print("skipped: no CUDA device", file=sys.stderr)
+        raise SystemExit(NO_GPU)
+
+
+def free_port():
+    """Below those that the system hands out: nobody takes it before rank 0 does."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+
+
+class Ranks:
+    """`count` ranks of a script. `how`: without (the library), passthrough or compressed."""
+
+    def __init__(self, script, count, how, settings=None, arguments=(), limit=80):
+        self.how, self.limit = how, limit
+        # Short, as it may hold a socket.
+        self.folder = tempfile.mkdtemp(prefix="airamp-ranks-", dir="/tmp")
+        self.answers = [queue.Queue() for _ in range(count)]
+        self.processes = []
+        shared = self.environment(count, settings or {})
+        for rank in range(count):
+            self.start(rank, shared, [sys.executable, os.path.abspath(script), *arguments])
+
+    def environment(self, count, settings):
+        """Nothing of the library is inherited: a run without it is without it."""
+        mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRAMP_")}
+        mine.pop("LD_PRELOAD", None)
+        mine.update(GPU_TEST_RANK="yes", WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1")
+        mine.update(MASTER_PORT=str(free_port()), TORCH_NCCL_USE_COMM_NONBLOCKING="0", OMP_NUM_THREADS="1")
+        mine.update(NCCL_SOCKET_IFNAME="lo", NCCL_NET="Socket", NCCL_IB_DISABLE="1", GLOO_SOCKET_IFNAME="lo")
+        mine.update(PYTHONFAULTHANDLER="1", PYTHONUNBUFFERED="1")
+        mine.setdefault("CUDA_VISIBLE_DEVICES", "0")
+        if self.how != "without":
+            mine.update(LD_PRELOAD=library_file(), AIRAMP_LOG="info")
+        if self.how == "compressed":
+            plan = os.path.join(self.folder, "plan")
+            os.mkdir(plan)
+            mine.update(AIRAMP_TEST_PLAN=plan, AIRAMP_WIRE_FORMAT="auto", AIRAMP_CONSENSUS_TIMEOUT_MS="30000")
+            mine.update(settings)
+        return mine
+
+    def start(self, rank, shared, command):
+        # NCCL takes ranks with one host id for neighbours and refuses two of them on one GPU.
+        mine = dict(shared, RANK=str(rank), LOCAL_RANK=str(rank), NCCL_HOSTID=f"airamp-rank-{rank}")
+        if self.how != "without":
+            mine["AIRAMP_LOG_FILE"] = self.file(rank, "log")
+        with open(self.file(rank, "err"), "wb") as errors:
+            process = subprocess.Popen(
+                command, env=mine, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self.processes.append(process)
+        threading.Thread(target=self.listen, args=(rank, process.stdout), daemon=True).start()
+
+    def file(self, rank, kind):
+        return os.path.join(self.folder, f"{rank}.{kind}")
+
+    def listen(self, rank, lines):
+        for line in lines:
+            if line.startswith("{"):
+                self.answers[rank].put(json.loads(line))
+        self.answers[rank].put(None)
+
+    def ask(self, request, only=None):
+        """Sends a request to all ranks, or to one, and returns the answers in their order."""
+        asked = range(len(self.processes)) if only is None else [only]
+        for rank in asked:
+            try:
+                self.processes[rank].stdin.write(json.dumps(request) + "\n")
+                self.processes[rank].stdin.flush()
+            except OSError:
+                raise self.failure(rank) from None
+        deadline = time.monotonic() + self.limit
+        waiting, found = list(asked), {}
+        while waiting:
+            rank = waiting.pop(0)
+            try:
+                # Each in turn and briefly: one that has ended must not hide behind one that waits for it.
+                answer = self.answers[rank].get(timeout=0.05)
+            except queue.Empty:
+                if time.monotonic() > deadline:
+                    raise self.failure(rank, f"gave no answer in {self.limit} s") from None
+                waiting.append(rank)
+                continue
+            if answer is None:
+                raise self.failure(rank)
+            found[rank] = answer
+        return [found[rank] for rank in asked]
+
+    def failure(self, rank, what=None):
+        """Ends all ranks at once, as they may wait for each other; what that one said last."""
+        if what is None:
+            try:
+                what = f"ended with {self.processes[rank].wait(10)}"
+            except subprocess.TimeoutExpired:
+                what = "closed its output"
+        self.kill()
+        words = self.text(rank, "err").strip().splitlines()[-12:] + self.complaints()
+        return Ended("\n    ".join([f"rank {rank} of {len(self.processes)}, {self.how}, {what}:", *words]))
+
+    def kill(self):
+        for process in self.processes:
+            process.kill()
+
+    def text(self, rank, kind):
+        try:
+            with open(self.file(rank, kind), errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def log_lines(self):
+        return [line for rank in range(len(self.processes)) for line in self.text(rank, "log").splitlines()]
+
+    def complaints(self):
+        """What the library warned of."""
+        return [line for line in self.log_lines() if line.startswith(("airamp warn", "airamp error"))]
+
+    def switched_on(self):
+        """How many communicators, over all ranks, compress by the library's log."""
+        return sum("compression on" in line for line in self.log_lines())
+
+    def close(self):
+        """Ends the ranks: by themselves, as stdin ends, or by force."""
+        for process in self.processes:
+            try:
+                process.stdin.close()
+            except OSError:
+                pass
+        deadline = time.monotonic() + 20
+        for process in self.processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            self.kill()
+        self.close()
+
+
+def serve(rank):
+    """The loop of a rank: `rank.answer` turns a request into an answer, `rank.end` is called last."""
+    for line in sys.stdin:
+        print(json.dumps(rank.answer(json.loads(line))), flush=True)
+    rank.end()
+
+
+def compressed_calls(comm):
+    """How many calls of that ncclComm_t the preloaded library compressed; None where it never will."""
+    try:
+        ask = ctypes.CDLL(None).airampCompressedCalls
+    except AttributeError:
+        return None
+    ask.restype, ask.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]
+    calls = ctypes.c_uint64()
+    return calls.value if ask(comm, ctypes.byref(calls)) == 0 else None
+
+
+def communicator_of(group, device):
+    """The ncclComm_t of a process group of PyTorch's; it must have been made."""
+    return ctypes.c_void_p(group._get_backend(device)._comm_ptr())

@@ -1,0 +1,73 @@
+//! Compressed AllReduces through the library, one after the other: every type and reduction, any count
+//! and alignment, among calls that are not compressed. The program that calls knows nothing of it.
+
+use airamp_tests::comparison::Presence;
+use airamp_tests::scenario::{Scenario, assert_compressed, assert_exact_without_a_plan, assert_right};
+
+const CASES: usize = 10;
+
+#[test]
+fn without_a_plan_every_call_is_exact() {
+    for ranks in [2, 3] {
+        assert_exact_without_a_plan(&Scenario::new("calls", ranks), CASES);
+    }
+}
+
+#[test]
+fn two_ranks_get_the_bits_of_the_one_shot() {
+    assert_compressed(&Scenario::new("calls", 2), CASES);
+}
+
+#[test]
+fn three_and_five_ranks_get_the_bits_of_the_two_shot() {
+    for ranks in [3, 5] {
+        assert_compressed(&Scenario::new("calls", ranks), CASES);
+    }
+}
+
+#[test]
+fn every_wire_format_gives_its_own_bits() {
+    for format in ["e4m3", "e5m2", "int8"] {
+        for ranks in [2, 3] {
+            let scenario = Scenario::new("calls/float16", ranks).args(&["--format", format]);
+            assert_compressed(&scenario.env("AIRAMP_WIRE_FORMAT", format), 2);
+        }
+    }
+}
+
+#[test]
+fn runs_repeat_bit_for_bit() {
+    let scenario = Scenario::new("calls/bfloat16", 3);
+    assert_eq!(assert_right(&scenario.compressed(), 2), assert_right(&scenario.compressed(), 2));
+}
+
+#[test]
+fn a_call_of_too_many_steps_passes_through_between_compressed_ones() {
+    let smallest = "140000";
+    let scenario = Scenario::new("long", 2).env("AIRAMP_ARENA_BYTES", smallest);
+    assert_exact_without_a_plan(&scenario, 1);
+    let outcomes = Scenario::new("long", 2).compressed_but(|_, run| run.env("AIRAMP_ARENA_BYTES", smallest));
+    let lines = assert_right(&outcomes, 1);
+    assert!(lines.iter().flatten().all(|line| line.compressed == 2), "{lines:?}");
+}
+
+#[test]
+fn the_newest_nccls_calls_with_a_configuration_are_compressed_too() {
+    let scenario = Scenario::new("calls/with_a_configuration", 2).env("AIRAMP_EMU_NCCL_VERSION", "23203");
+    assert_exact_without_a_plan(&scenario, 1);
+    assert_compressed(&scenario, 1);
+}
+
+#[test]
+fn hip_and_rccl_get_the_same_bits() {
+    for ranks in [2, 3] {
+        let scenario = Scenario::new("calls", ranks).args(&["--hip"]);
+        assert_compressed(&scenario, CASES);
+    }
+}
+
+#[test]
+fn in_the_place_of_nccl_the_library_compresses_as_when_preloaded() {
+    let scenario = Scenario::new("calls/float32", 2).presence(Presence::NamedAsNccl);
+    assert_compressed(&scenario, 2);
+}

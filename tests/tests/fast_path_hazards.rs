@@ -1,0 +1,114 @@
+//! Groups that are used in unusual ways, and failures of one rank: what the vendor alone runs has the same
+//! output with compression on, and no rank ever goes on alone.
+
+use std::time::Duration;
+
+use airamp_tests::comparison::Presence;
+use airamp_tests::scenario::Scenario;
+use airamp_tests::{CProgram, Outcome, Run};
+
+fn planned(run: Run) -> Outcome {
+    let plan = tempfile::tempdir().expect("a temporary folder");
+    let run = run.env("AIRAMP_TEST_PLAN", plan.path()).env("AIRAMP_MIN_BYTES", "16");
+    Presence::Preloaded.applied_to(run.env("AIRAMP_ARENA_BYTES", "1048576").env("AIRAMP_LOG", "info")).run()
+}
+
+fn program(scenario: &str) -> Run {
+    Run::new(CProgram::linked("group_hazards.c").build()).arg(scenario).time_limit(Duration::from_secs(40))
+}
+
+#[track_caller]
+fn assert_same(scenario: &str) {
+    let bare = Presence::Absent.applied_to(program(scenario)).run();
+    let with = planned(program(scenario));
+    assert_eq!((with.end, with.stdout_text()), (bare.end, bare.stdout_text()), "{with}");
+}
+
+#[test]
+fn an_operator_may_be_destroyed_before_the_end_of_the_group() {
+    assert_same("operators");
+}
+
+#[test]
+fn an_operator_that_was_made_later_is_not_taken_for_the_one_that_was_given() {
+    assert_same("recycled");
+}
+
+#[test]
+fn a_communicator_is_lost_when_a_group_fails_after_its_compressed_part() {
+    let outcome = planned(program("failing"));
+    assert_eq!(outcome.assert_success().stdout_text(), "group failed 1\nnext group 3\n", "{outcome}");
+}
+
+#[test]
+fn a_group_with_a_call_that_is_refused_at_once_does_nothing() {
+    let outcome = planned(program("null"));
+    assert_eq!(outcome.assert_success().stdout_text(), "group failed 1\nnext group 0\n", "{outcome}");
+}
+
+#[test]
+fn communicators_that_are_made_in_a_group_are_left_as_they_are() {
+    assert_same("in_a_group");
+}
+
+#[test]
+fn what_a_group_holds_of_a_communicator_that_is_finalized_is_done() {
+    assert_same("finalized");
+}
+
+#[test]
+fn a_group_whose_communicator_was_destroyed_fails() {
+    assert_same("ended");
+}
+
+#[test]
+fn groups_that_name_communicators_in_another_order_meet() {
+    assert_same("crossing");
+}
+
+#[test]
+fn a_late_end_of_a_group_does_not_poison_the_communicator_at_that_address() {
+    assert_same("renewed");
+}
+
+/// The first exchange of the first call fails.
+fn struck(scenario: &str) -> Outcome {
+    planned(program(scenario).env("AIRAMP_EMU_FAIL_CALL", "ncclAllGather:9:3"))
+}
+
+#[test]
+fn no_group_with_a_call_that_was_refused_succeeds() {
+    let outcome = struck("careless");
+    assert!(!outcome.stdout_text().contains("group end 0"), "{outcome}");
+}
+
+#[test]
+fn nothing_is_posted_on_a_communicator_after_it_is_poisoned() {
+    let outcome = struck("twice");
+    assert!(outcome.stderr_text().contains("compressed 0"), "{outcome}");
+}
+
+fn assert_no_rank_is_alone(outcomes: &[Outcome]) {
+    for outcome in outcomes {
+        assert!(!outcome.stderr_text().contains("ranks disagree"), "{outcome}");
+    }
+}
+
+#[test]
+fn a_rank_that_cannot_read_the_verdict_does_not_go_to_the_vendor_alone() {
+    let shim = CProgram::unlinked("unreadable_verdict.c").shared_library().build();
+    let outcomes = Scenario::new("fault", 2).compressed_but(|rank, run| match rank {
+        1 => run.preload(&shim),
+        _ => run,
+    });
+    assert_no_rank_is_alone(&outcomes);
+}
+
+#[test]
+fn a_rank_whose_first_exchange_fails_does_not_go_to_the_vendor_alone() {
+    let outcomes = Scenario::new("fault", 2).compressed_but(|rank, run| match rank {
+        1 => run.env("AIRAMP_EMU_FAIL_CALL", "ncclAllGather:2:1"),
+        _ => run,
+    });
+    assert_no_rank_is_alone(&outcomes);
+}

@@ -1,0 +1,306 @@
+//! What keeps a rank from compressing, before the ranks have agreed, keeps all of them from it: every
+//! result is exact, nobody hangs, and the log says why.
+
+use airamp_tests::code_object::BlobFolder;
+use airamp_tests::comparison::Presence;
+use airamp_tests::scenario::{CALLS_OF_FAULT, Came, Report, Scenario, Step, launches_of_creation};
+use airamp_tests::{CProgram, Outcome, Run};
+
+const INTERNAL_ERROR: i32 = 3;
+
+/// Long enough for two busy cores, short enough for tests.
+const WAITS_MS: &str = "1500";
+
+fn job(ranks: u32) -> Scenario {
+    let job = Scenario::new("fault", ranks).env("AIRAMP_CONSENSUS_TIMEOUT_MS", WAITS_MS);
+    job.env("AIRAMP_DOUBT_MS", WAITS_MS)
+}
+
+/// Something that is done to the last rank alone.
+fn to_the_last(ranks: u32, change: impl Fn(Run) -> Run) -> impl Fn(u32, Run) -> Run {
+    move |rank, run| if rank + 1 == ranks { change(run) } else { run }
+}
+
+/// Every rank made all its calls, and each result is the vendor's.
+#[track_caller]
+fn assert_exact(outcomes: &[Outcome]) {
+    for outcome in outcomes {
+        let report = Report::of(outcome);
+        assert!(report.all(Came::Exact) && report.async_error == 0, "{outcome}");
+        assert_eq!(report.compressed.unwrap_or(0), 0, "{outcome}");
+        assert!(!outcome.stderr_text().contains("compression on"), "{outcome}");
+    }
+}
+
+/// The ranks that were asked to compress say why they do not.
+#[track_caller]
+fn assert_off(outcomes: &[Outcome], reasons: &[&str]) {
+    assert_exact(outcomes);
+    for outcome in outcomes {
+        let text = outcome.stderr_text();
+        let said = text.lines().find_map(|line| line.split_once("compression off: ").map(|(_, why)| why));
+        let said = said.unwrap_or_else(|| panic!("no reason: {outcome}"));
+        assert!(reasons.iter().any(|reason| said.to_lowercase().contains(reason)), "{said:?}: {outcome}");
+    }
+}
+
+#[track_caller]
+fn assert_all_compressed(outcomes: &[Outcome]) {
+    for outcome in outcomes {
+        let report = Report::of(outcome);
+        assert!(report.all(Came::Compressed), "{outcome}");
+        assert_eq!(report.compressed, Some(report.calls.len() as u64), "{outcome}");
+    }
+}
+
+#[test]
+fn with_nothing_wrong_every_call_is_compressed() {
+    for ranks in [2, 3] {
+        assert_all_compressed(&job(ranks).compressed());
+        assert_all_compressed(&job(ranks).args(&["--grouped"]).compressed());
+    }
+}
+
+#[test]
+fn with_nothing_wrong_and_no_plan_every_call_is_exact() {
+    assert_exact(&job(2).bare());
+    assert_exact(&job(2).with_the_library());
+}
+
+#[test]
+fn a_rank_without_the_library_leaves_all_of_them_exact() {
+    for ranks in [2, 3] {
+        let outcomes = job(ranks).planned(|rank, run| match rank + 1 == ranks {
+            true => Presence::Absent.applied_to(run),
+            false => Presence::Preloaded.applied_to(run),
+        });
+        assert_exact(&outcomes);
+        assert_off(&outcomes[..ranks as usize - 1], &[""]);
+    }
+}
+
+#[test]
+fn a_rank_without_the_plan_leaves_all_of_them_exact() {
+    for (ranks, without) in [(2, 0), (2, 1), (3, 1)] {
+        let outcomes = job(ranks).planned_on(|rank| rank != without);
+        assert_exact(&outcomes);
+        let planned = outcomes.iter().enumerate().filter(|(rank, _)| *rank != without as usize);
+        planned.for_each(|(_, outcome)| assert_off(std::slice::from_ref(outcome), &[""]));
+    }
+}
+
+#[test]
+fn settings_that_must_be_equal_and_are_not_are_named() {
+    let unequal = [
+        ("AIRAMP_WIRE_FORMAT", "int8", ["format", "settings"]),
+        ("AIRAMP_ARENA_BYTES", "2097152", ["arena", "settings"]),
+        ("AIRAMP_MIN_BYTES", "8192", ["min", "settings"]),
+    ];
+    for (name, value, reasons) in unequal {
+        let outcomes = job(2).compressed_but(to_the_last(2, |run| run.env(name, value)));
+        assert_off(&outcomes, &reasons);
+    }
+}
+
+#[test]
+fn a_wire_format_that_there_is_not_is_told_and_never_replaced_by_another() {
+    let outcomes = job(2).compressed_but(|_, run| run.env("AIRAMP_WIRE_FORMAT", "nonsense"));
+    assert_off(&outcomes, &["airamp_wire_format"]);
+    for outcome in &outcomes {
+        assert!(outcome.stderr_text().contains("AIRAMP_WIRE_FORMAT"), "{outcome}");
+    }
+}
+
+#[test]
+fn an_arena_too_small_for_one_step_is_told() {
+    for ranks in [2, 3] {
+        let outcomes = job(ranks).compressed_but(|_, run| run.env("AIRAMP_ARENA_BYTES", "65536"));
+        assert_off(&outcomes, &["arena"]);
+    }
+}
+
+#[test]
+fn kernels_that_do_not_load_on_one_rank_are_told() {
+    let spoilt = BlobFolder::whole();
+    spoilt.spoil("sm_90.cubin", |bytes| bytes[100] ^= 1);
+    let empty = tempfile::tempdir().expect("a temporary folder");
+    let faults: [&dyn Fn(Run) -> Run; 4] = [
+        &|run| run.env("AIRAMP_KERNEL_DIR", spoilt.path()),
+        &|run| run.env("AIRAMP_KERNEL_DIR", empty.path()),
+        &|run| run.env("AIRAMP_EMU_WRONG_KERNEL", "airamp_reduce_bf16_auto"),
+        &|run| run.env("AIRAMP_EMU_ARCH", "sm_70"),
+    ];
+    for fault in faults {
+        for ranks in [2, 3] {
+            let outcomes = job(ranks).compressed_but(to_the_last(ranks, fault));
+            assert_off(&outcomes, &[""]);
+            let warned = outcomes[ranks as usize - 1].stderr_text();
+            assert!(warned.contains("warn"), "no warning where the fault is: {warned}");
+        }
+    }
+}
+
+#[test]
+fn a_refused_allocation_of_ours_on_one_rank_leaves_all_of_them_exact() {
+    for ranks in [2, 3] {
+        let refused = |number: usize| {
+            let fault = move |run: Run| run.env("AIRAMP_EMU_FAIL_ALLOC", number.to_string());
+            job(ranks).compressed_but(to_the_last(ranks, fault))
+        };
+        let ours = |outcomes: &[Outcome]| !Report::of(&outcomes[ranks as usize - 1]).own_allocation_refused;
+        let mut number = 1;
+        let mut outcomes = refused(number);
+        while ours(&outcomes) {
+            assert_off(&outcomes, &[""]);
+            number += 1;
+            outcomes = refused(number);
+        }
+        assert!(number > 1, "the library allocated nothing");
+        assert_all_compressed(&outcomes);
+    }
+}
+
+#[test]
+fn a_panic_of_ours_during_creation_leaves_all_of_them_exact() {
+    for place in ["ncclCommInitRank:before", "ncclCommInitRank:after"] {
+        let fault = |run: Run| run.env("AIRAMP_INJECT_PANIC", place);
+        assert_exact(&job(2).compressed_but(to_the_last(2, fault)));
+    }
+}
+
+#[test]
+fn a_rank_whose_driver_cannot_order_captured_calls_leaves_all_of_them_exact() {
+    let without = |run: Run| run.env("AIRAMP_EMU_HIDE_SYMBOLS", "cuEventRecordWithFlags");
+    assert_off(&job(2).compressed_but(to_the_last(2, without)), &["captures"]);
+}
+
+mod connecting {
+    use super::*;
+
+    /// The first exchange: an AllGather between two ranks, messages among more.
+    fn first_exchange(ranks: u32) -> &'static str {
+        if ranks == 2 { "ncclAllGather:1:1" } else { "ncclSend:1:1" }
+    }
+
+    /// Nobody compresses; exchanges may be half done, so that a communicator may be lost instead of exact.
+    #[track_caller]
+    fn assert_nobody_compresses(outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            let report = Report::of(outcome);
+            assert_eq!(report.compressed.unwrap_or(0), 0, "{outcome}");
+            let fine = |came: Came| matches!(came, Came::Exact | Came::Lost | Came::Refused);
+            assert!(report.calls.iter().all(|step| fine(step.outcome)), "{outcome}");
+            assert!(!outcome.stderr_text().contains("compression on"), "{outcome}");
+        }
+    }
+
+    /// Nobody lost anybody: all get exact results, or all are refused.
+    #[track_caller]
+    fn assert_alike(outcomes: &[Outcome]) {
+        assert_nobody_compresses(outcomes);
+        let refused = |step: &Step| (step.returned, step.outcome) == (INTERNAL_ERROR, Came::Refused);
+        let all_exact = outcomes.iter().all(|outcome| Report::of(outcome).all(Came::Exact));
+        let all_refused = outcomes.iter().all(|outcome| Report::of(outcome).calls.iter().all(refused));
+        assert!(all_exact || all_refused, "{outcomes:?}");
+    }
+
+    #[test]
+    fn that_fails_on_all_ranks_is_the_end_of_compression_on_all_of_them() {
+        for ranks in [2, 3] {
+            let fault = |_, run: Run| run.env("AIRAMP_EMU_FAIL_CALL", first_exchange(ranks));
+            assert_alike(&job(ranks).compressed_but(fault));
+        }
+    }
+
+    #[test]
+    fn that_one_rank_does_not_confirm_is_the_end_of_compression_on_all_of_them() {
+        let shim = CProgram::unlinked("lost_vote.c").shared_library().build();
+        for ranks in [2, 3] {
+            assert_alike(&job(ranks).compressed_but(to_the_last(ranks, |run| run.preload(&shim))));
+        }
+    }
+
+    #[test]
+    fn that_fails_on_one_rank_alone_costs_nobody_a_wrong_result() {
+        for ranks in [2, 3] {
+            let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", first_exchange(ranks));
+            assert_nobody_compresses(&job(ranks).compressed_but(to_the_last(ranks, fault)));
+        }
+    }
+}
+
+mod plans {
+    use super::*;
+
+    #[track_caller]
+    fn assert_refused(outcome: &Outcome) {
+        let report = Report::of(outcome);
+        let refused = |step: &Step| (step.returned, step.outcome) == (INTERNAL_ERROR, Came::Refused);
+        assert!(report.calls.len() == CALLS_OF_FAULT && report.calls.iter().all(refused), "{outcome}");
+        assert_eq!(report.async_error, INTERNAL_ERROR, "{outcome}");
+    }
+
+    fn planned_at(folder: &'static str) -> impl Fn(Run) -> Run {
+        move |run| run.env("AIRAMP_TEST_PLAN", folder)
+    }
+
+    #[test]
+    fn in_which_nothing_can_be_written_leave_every_call_refused() {
+        for arguments in [&[][..], &["--grouped"]] {
+            let outcomes = job(2).args(arguments).compressed_but(|_, run| planned_at("/proc")(run));
+            outcomes.iter().for_each(assert_refused);
+        }
+    }
+
+    /// The others know only that it has not voted.
+    #[test]
+    fn in_which_one_rank_cannot_write_leave_its_calls_refused() {
+        let outcomes = job(2).compressed_but(to_the_last(2, planned_at("/proc")));
+        assert_refused(&outcomes[1]);
+        let report = Report::of(&outcomes[0]);
+        let fine = |step: &Step| matches!(step.outcome, Came::Lost | Came::Refused);
+        assert!(report.calls.iter().all(fine), "{}", outcomes[0]);
+    }
+
+    #[test]
+    fn that_name_no_folder_leave_all_calls_exact_and_are_told_once() {
+        let outcomes = job(2).compressed_but(|_, run| planned_at("/no/such/folder")(run));
+        assert_exact(&outcomes);
+        for outcome in &outcomes {
+            let lines = outcome.product_lines();
+            let told = lines.iter().filter(|line| line.contains("/no/such/folder")).count();
+            assert_eq!(told, 1, "{outcome}");
+        }
+    }
+
+    #[test]
+    fn that_name_no_folder_on_one_rank_leave_all_calls_exact() {
+        assert_exact(&job(2).compressed_but(to_the_last(2, planned_at("/no/such/folder"))));
+    }
+}
+
+mod launches {
+    use super::*;
+
+    fn refused_at(number: usize) -> Vec<Outcome> {
+        let fault = move |run: Run| run.env("AIRAMP_EMU_REFUSE_LAUNCH", number.to_string());
+        job(2).compressed_but(to_the_last(2, fault))
+    }
+
+    #[test]
+    fn one_that_is_refused_during_creation_leaves_all_of_them_exact() {
+        for number in 1..=launches_of_creation(refused_at) {
+            assert_off(&refused_at(number), &[""]);
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_lost_during_creation_costs_nobody_else_a_wrong_result() {
+        let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_LAUNCH", "5");
+        let outcomes = job(2).compressed_but(to_the_last(2, fault));
+        let report = Report::of(&outcomes[0]);
+        assert_eq!(report.compressed.unwrap_or(0), 0, "{}", outcomes[0]);
+        let fine = |came: Came| matches!(came, Came::Exact | Came::Lost | Came::Refused);
+        assert!(report.calls.iter().all(|step| fine(step.outcome)), "{}", outcomes[0]);
+    }
+}
