@@ -1,0 +1,86 @@
+//! Claims about the table.
+
+use super::*;
+use crate::call_index::Counts;
+
+const FACTS: Facts =
+    Facts { origin: Origin::Created, vendor: 0, rank: 1, nranks: 4, blocking: true, clique: Clique::UNKNOWN };
+
+#[test]
+fn a_communicator_is_found_until_it_is_forgotten() {
+    let known = insert(0x10_0000, &FACTS).unwrap();
+    assert_eq!(find(0x10_0000).unwrap().generation, known.generation);
+    known.forget();
+    assert!(find(0x10_0000).is_none());
+}
+
+#[test]
+fn a_recycled_address_is_another_communicator() {
+    let old = insert(0x20_0000, &FACTS).unwrap();
+    old.entry.index.reserve(old.generation);
+    let new = insert(0x20_0000, &FACTS).unwrap();
+    assert_ne!(old.generation, new.generation);
+    assert_eq!(new.entry.index.counts(), Counts { reserved: 0, committed: 0 });
+    old.forget();
+    assert!(find(0x20_0000).is_some(), "the old one's end must not remove the new one");
+    new.forget();
+}
+
+#[test]
+fn an_ending_communicator_waits_for_pins_and_refuses_new_ones() {
+    let known = insert(0x30_0000, &FACTS).unwrap();
+    let pin = known.pin().unwrap();
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(30));
+        drop(pin);
+    });
+    assert!(known.begin_end());
+    assert!(known.pin().is_none());
+    holder.join().unwrap();
+    known.forget();
+}
+
+#[test]
+fn a_full_neighbourhood_leaves_a_communicator_untracked() {
+    // Addresses that share all their places: equal after the spread, by construction of the search.
+    let base = places(0x4000_0000).next().unwrap() as *const Entry;
+    let mut same: Vec<usize> = Vec::new();
+    let mut address = 0x4000_0000;
+    while same.len() <= PROBES {
+        if std::ptr::eq(places(address).next().unwrap(), base) {
+            same.push(address);
+        }
+        address += 16;
+    }
+    let entered: Vec<_> = same.iter().map(|address| insert(*address, &FACTS)).collect();
+    assert!(entered.last().unwrap().is_none());
+    entered.into_iter().flatten().for_each(Known::forget);
+}
+
+#[test]
+fn a_communicator_that_is_no_longer_counted_is_not_taken_for_a_new_one() {
+    let known = insert(0x50_0000, &FACTS).unwrap();
+    known.entry.index.reserve(known.generation);
+    known.stop_counting();
+    let again = insert_if_absent(0x50_0000, &FACTS).unwrap();
+    assert_eq!(again.generation, known.generation);
+    assert_eq!(again.entry.index.reserve(again.generation), None);
+    known.forget();
+}
+
+#[test]
+fn threads_that_adopt_one_communicator_at_once_enter_it_once() {
+    let adopt = || insert_if_absent(0x60_0000, &FACTS).unwrap().generation;
+    let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(adopt)).collect();
+    let generations: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(generations.iter().all(|generation| *generation == generations[0]));
+    find(0x60_0000).unwrap().forget();
+}
+
+#[test]
+fn null_and_reserved_values_are_never_tracked() {
+    for address in [NEVER, VACANT] {
+        assert!(insert(address, &FACTS).is_none());
+        assert!(find(address).is_none());
+    }
+}
