@@ -63,10 +63,9 @@ fn judge(comm: &Tracked, pieces: &[Piece], seen: &mut Seen) -> Result<(), RankEr
     pieces.iter().try_for_each(|piece| piece.judge(comm, seen))
 }
 
-fn replayed(job: &mut Job, grouped: bool) -> Result<Seen, RankError> {
-    let (comm, mut seen) = (job.communicator()?, Seen::new());
-    let mut pieces = warmed(job, &comm, specs(0))?;
-    let graph = captured(job, &comm, &pieces, &job.stream, grouped)?;
+/// Three times with new numbers each.
+fn replay(job: &Job, comm: Tracked, mut pieces: Vec<Piece>, graph: GraphExec) -> Result<Seen, RankError> {
+    let mut seen = Seen::new();
     for round in 1..4 {
         renew(job, &mut pieces, 10 * round)?;
         graph.launch(&job.stream)?;
@@ -79,10 +78,17 @@ fn replayed(job: &mut Job, grouped: bool) -> Result<Seen, RankError> {
     Ok(seen)
 }
 
+fn replayed(job: &mut Job, grouped: bool) -> Result<Seen, RankError> {
+    let comm = job.communicator()?;
+    let pieces = warmed(job, &comm, specs(0))?;
+    let graph = captured(job, &comm, &pieces, &job.stream, grouped)?;
+    replay(job, comm, pieces, graph)
+}
+
 /// A stream that is forked off inside the capture and joined again.
 fn captured_on_two_streams(job: &mut Job, grouped: bool) -> Result<Seen, RankError> {
-    let (comm, other, mut seen) = (job.communicator()?, job.gpu.stream(true)?, Seen::new());
-    let mut pieces = warmed(job, &comm, specs(3))?;
+    let (comm, other) = (job.communicator()?, job.gpu.stream(true)?);
+    let pieces = warmed(job, &comm, specs(3))?;
     let (forked, joined) = (job.gpu.untimed_event()?, job.gpu.untimed_event()?);
     let graph = job.stream.capture(|| {
         forked.record(&job.stream)?;
@@ -99,16 +105,7 @@ fn captured_on_two_streams(job: &mut Job, grouped: bool) -> Result<Seen, RankErr
         joined.record(&other)?;
         Ok::<(), RankError>(job.stream.wait(&joined)?)
     })?;
-    for round in 1..4 {
-        renew(job, &mut pieces, 10 * round)?;
-        graph.launch(&job.stream)?;
-        job.stream.synchronize()?;
-        judge(&comm, &pieces, &mut seen)?;
-    }
-    comm.check(&mut seen);
-    drop(graph);
-    comm.comm.destroy()?;
-    Ok(seen)
+    replay(job, comm, pieces, graph)
 }
 
 /// Launched in turn on two streams, and waited for at the end only.
