@@ -17,7 +17,7 @@ use airamp_vendor_abi::cuda::{
     CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, CudaError, EVENT_DISABLE_TIMING,
     EVENT_RECORD_EXTERNAL, EVENT_WAIT_EXTERNAL, STREAM_NON_BLOCKING,
 };
-use gpu::{A_WHILE, Gate, STUCK, in_own_process, limit_address_space, operation, signal, touch};
+use gpu::{A_WHILE, Gate, STUCK, in_own_process, operation, short_of_addresses, signal, touch};
 
 /// Captures in global mode forbid calls in other threads, which are other tests here.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -118,9 +118,7 @@ fn a_graph_whose_branch_finds_no_thread_is_not_launched() {
         let executable = replay::instantiate(graph.unwrap()).unwrap();
         stream::submit(origin, nothing()).unwrap();
         stream::synchronize(origin).unwrap();
-        let before = limit_address_space(1);
-        let refused = replay::launch(executable, origin);
-        limit_address_space(before);
+        let refused = short_of_addresses(|| replay::launch(executable, origin));
         assert_eq!(refused, Err(CudaError::OUT_OF_MEMORY));
         assert_eq!(stream::synchronize(origin), Ok(()));
     });

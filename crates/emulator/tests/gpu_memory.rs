@@ -5,7 +5,7 @@ mod gpu;
 use airamp_emulator::gpu::copy::{self, Copy};
 use airamp_emulator::gpu::{context, host_memory, memory, process, set_current, stream};
 use airamp_vendor_abi::cuda::{CudaError, MEMCPY_DEVICE_TO_HOST, MEMCPY_HOST_TO_DEVICE, STREAM_NON_BLOCKING};
-use gpu::{A_WHILE, Gate, in_own_process, limit_address_space, operation};
+use gpu::{A_WHILE, Gate, in_own_process, operation, short_of_addresses};
 
 #[test]
 fn the_host_cannot_touch_device_memory() {
@@ -226,9 +226,7 @@ fn memory_for_a_copy_that_the_host_lacks_is_out_of_memory() {
         let (to, from) = (memory::alloc(host.len()).unwrap(), host.as_ptr() as u64);
         let start = Copy { to, from, len: 8, direction: MEMCPY_HOST_TO_DEVICE };
         copy::asynchronous(stream, start).unwrap();
-        let before = limit_address_space(1);
-        let refused = copy::asynchronous(stream, Copy { len: host.len(), ..start });
-        limit_address_space(before);
+        let refused = short_of_addresses(|| copy::asynchronous(stream, Copy { len: host.len(), ..start }));
         assert_eq!(refused.and_then(|()| stream::synchronize(stream)), Err(CudaError::OUT_OF_MEMORY));
     });
     ended.expect_success();
@@ -238,9 +236,7 @@ fn memory_for_a_copy_that_the_host_lacks_is_out_of_memory() {
 fn addresses_that_cannot_be_reserved_are_named() {
     let ended = in_own_process("addresses_that_cannot_be_reserved_are_named", &[], || {
         process::init().unwrap();
-        let before = limit_address_space(1);
-        let refused = memory::alloc(64);
-        limit_address_space(before);
+        let refused = short_of_addresses(|| memory::alloc(64));
         assert_eq!(refused, Err(CudaError::OUT_OF_MEMORY));
     });
     ended.expect_success();

@@ -8,7 +8,7 @@ use airamp_emulator::gpu::{Chain, Fault, Touch, context, event, memory, process,
 use airamp_vendor_abi::cuda::{
     CudaError, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
-use gpu::{A_WHILE, Gate, STUCK, in_own_process, limit_address_space, operation, signal, touch};
+use gpu::{A_WHILE, Gate, STUCK, in_own_process, operation, short_of_addresses, signal, touch};
 
 fn non_blocking() -> usize {
     stream::create(STREAM_NON_BLOCKING, 0).unwrap()
@@ -337,9 +337,7 @@ fn the_default_stream_is_not_in_order_with_a_destroyed_non_blocking_one() {
 fn a_queue_without_a_thread_is_out_of_memory_and_works_later() {
     let ended = in_own_process("a_queue_without_a_thread_is_out_of_memory_and_works_later", &[], || {
         let stream = non_blocking();
-        let before = limit_address_space(1);
-        let refused = stream::submit(stream, operation("nothing", || Ok(())));
-        limit_address_space(before);
+        let refused = short_of_addresses(|| stream::submit(stream, operation("nothing", || Ok(()))));
         assert_eq!(refused, Err(CudaError::OUT_OF_MEMORY));
         assert_eq!(context::current().unwrap().synchronize(), Ok(()), "nothing was left on the stream");
         stream::submit(stream, operation("nothing", || Ok(()))).unwrap();

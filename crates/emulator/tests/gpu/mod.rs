@@ -59,8 +59,26 @@ impl Ended {
     }
 }
 
-/// Lets the process have no more than `bytes` of addresses, and returns the limit before.
-pub(crate) fn limit_address_space(bytes: u64) -> u64 {
+/// What a process of a test may still take while its addresses are limited: enough for any message that
+/// it prints, too little for a thread.
+const SPARE_ADDRESSES: u64 = 1 << 20;
+
+/// Runs `part` while the process gets no more than a few addresses.
+pub(crate) fn short_of_addresses<R>(part: impl FnOnce() -> R) -> R {
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|line| line.split(' ').next()?.parse().ok())
+        .expect("the size of this process");
+    // SAFETY: asks for a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let before = set_address_limit(pages * page + SPARE_ADDRESSES);
+    let result = part();
+    set_address_limit(before);
+    result
+}
+
+/// Returns the limit before.
+fn set_address_limit(bytes: u64) -> u64 {
     // SAFETY: both calls only use the structure of this frame.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
