@@ -226,6 +226,7 @@ fn memory_for_a_copy_that_the_host_lacks_is_out_of_memory() {
         let (to, from) = (memory::alloc(host.len()).unwrap(), host.as_ptr() as u64);
         let start = Copy { to, from, len: 8, direction: MEMCPY_HOST_TO_DEVICE };
         copy::asynchronous(stream, start).unwrap();
+        stream::synchronize(stream).unwrap();
         let refused = short_of_addresses(|| copy::asynchronous(stream, Copy { len: host.len(), ..start }));
         assert_eq!(refused.and_then(|()| stream::synchronize(stream)), Err(CudaError::OUT_OF_MEMORY));
     });

@@ -31,11 +31,15 @@ pub(crate) struct Ended {
 pub(crate) fn in_own_process(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) -> Ended {
     const ROLE: &str = "AIRAMP_TEST_BODY";
     if std::env::var(ROLE).is_ok_and(|role| role == test) {
-        std::thread::spawn(|| {
+        let (started, is_started) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // Whatever a thread takes at its start, memory for its allocations too, it has by then.
+            started.send(Box::new(0)).expect("the test waits for it");
             std::thread::sleep(3 * STUCK);
             eprintln!("the process is stuck");
             std::process::abort();
         });
+        is_started.recv().expect("the watchdog");
         body();
         std::process::exit(0);
     }
@@ -63,7 +67,7 @@ impl Ended {
 /// it prints, too little for a thread.
 const SPARE_ADDRESSES: u64 = 1 << 20;
 
-/// Runs `part` while the process gets no more than a few addresses.
+/// Runs `part` while the process gets no more than a few addresses. No thread may be starting then.
 pub(crate) fn short_of_addresses<R>(part: impl FnOnce() -> R) -> R {
     let pages: u64 = std::fs::read_to_string("/proc/self/statm")
         .ok()
