@@ -1,0 +1,1 @@
+//! How the ranks of a communicator reach each other, and the thread that speaks for this process.
