@@ -4,7 +4,6 @@
 
 use crate::error::FastPathError;
 use crate::lane::Lane;
-use crate::plan::Algorithm;
 use crate::wire::{self, WireError};
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ pub(crate) fn connect(lanes: &[&Lane], keep_waiting: &dyn Fn() -> bool) -> Resul
 
 /// A message to and from every peer, where calls will send any.
 fn greet_peers(lane: &Lane) -> Result<(), WireError> {
-    if lane.algorithm() == Algorithm::OneShot {
+    if !lane.sends() {
         return Ok(());
     }
     let (stream, scratch) = (lane.arena.kernels.raw(), lane.arena.scratch());

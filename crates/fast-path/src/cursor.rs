@@ -28,6 +28,9 @@ impl<'a> Cursor<'a> {
         let Post { lane, stream: home, .. } = posts[0];
         let _entered = lane.enter()?;
         let order = Order::of(lane, home, other_streams(posts, also))?;
+        if order.is_captured() && posts.iter().any(|post| post.dry.is_some()) {
+            return Err(FastPathError::CapturedDryRun);
+        }
         Ok(Self { posts, also, order, current: 0, place: 0 })
     }
 
@@ -59,10 +62,12 @@ impl<'a> Cursor<'a> {
         self.steps().after(self.place)?;
         self.place += 1;
         if self.place == self.posts[self.current].plan.exchanges() {
+            self.steps().end_measured()?;
             (self.current, self.place) = (self.current + 1, 0);
         }
         if self.is_done() {
             self.order.end(other_streams(self.posts, self.also))?;
+            self.posts.iter().try_for_each(Post::start_vendor)?;
         }
         Ok(())
     }

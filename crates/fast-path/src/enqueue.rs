@@ -31,6 +31,9 @@ pub struct Post<'a> {
     pub call: Call,
     pub stream: cuda::Stream,
     pub index: u64,
+    /// Whether to leave the output as it is (the plan is a dry one then), and where to measure that:
+    /// a place of the lane's, or [`crate::UNMEASURED`].
+    pub dry: Option<usize>,
 }
 
 /// Enqueues all posts, those of one lane next to each other: each lane's one after the other, the
@@ -92,11 +95,20 @@ fn check(posts: &[Post<'_>]) -> Result<(), FastPathError> {
         if !std::ptr::eq(lane.wire.functions, functions) {
             return Err(FastPathError::SeveralVendors);
         }
-        if !own.iter().all(|post| lane.plan(post.plan.count) == Ok(post.plan)) {
+        if !own.iter().all(is_of_its_lane) {
             return Err(FastPathError::ForeignPlan);
         }
     }
     Ok(())
+}
+
+fn is_of_its_lane(post: &Post<'_>) -> bool {
+    let Plan { count, shape, .. } = post.plan;
+    let plan = match post.dry {
+        None => post.lane.plan(count, shape),
+        Some(_) => post.lane.dry_plan(count, shape),
+    };
+    plan == Ok(post.plan)
 }
 
 fn by_lane<'p, 'a>(posts: &'p [Post<'a>]) -> impl Iterator<Item = &'p [Post<'a>]> {

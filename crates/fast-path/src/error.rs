@@ -27,6 +27,8 @@ pub enum FastPathError {
     InvalidatedCapture,
     #[error("this driver cannot tie a captured call to others")]
     CannotCapture,
+    #[error("a dry run cannot be captured")]
+    CapturedDryRun,
     #[error("the communicator is ending")]
     Stopped,
     #[error("the peers did not come")]
@@ -37,6 +39,6 @@ impl FastPathError {
     /// Whether the call was refused for what the application did with its streams, before anything was
     /// enqueued: then it has had no effect.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::MixedCapture | Self::InvalidatedCapture)
+        matches!(self, Self::MixedCapture | Self::InvalidatedCapture | Self::CapturedDryRun)
     }
 }

@@ -4,8 +4,10 @@
 use crate::arena::Arena;
 use crate::connect;
 use crate::error::FastPathError;
-use crate::plan::{Algorithm, Plan, Unsuitable, largest_packet_bytes};
-use crate::trial;
+use crate::first_launches;
+use crate::measurement::{MEASUREMENTS, Measurement};
+use crate::plan::{Plan, Unsuitable, largest_packet_bytes};
+use crate::shape::{Algorithm, Shape};
 use crate::wire::Wire;
 use airamp_codec::{Format, Stats};
 use airamp_kernels::KernelSet;
@@ -41,6 +43,7 @@ pub struct Lane {
     pub(crate) kernels: Arc<KernelSet>,
     pub(crate) wire: Wire,
     pub(crate) format: Format,
+    pub(crate) measurements: [Measurement; MEASUREMENTS],
     arena_bytes: usize,
     can_capture: bool,
     taken: AtomicBool,
@@ -57,16 +60,17 @@ impl Lane {
     /// before an error is given back. All that can go wrong on this rank alone goes wrong here.
     pub fn acquire(parts: LaneParts) -> Result<Self, FastPathError> {
         let LaneParts { gpu, context, kernels, functions, comm, rank, ranks, arena_bytes, format } = parts;
-        Plan::new(1, ranks, arena_bytes)?;
-        let arena = {
+        Plan::new(1, ranks, arena_bytes, Shape::usual(ranks))?;
+        let (arena, measurements) = {
             let _relaxed = gpu.relax_captures()?;
             let _entered = gpu.enter(context)?;
             let arena = Arena::acquire(&gpu, arena_bytes)?;
-            trial::run_each_kernel(&arena, &kernels, format)?;
-            arena
+            first_launches::run_each_kernel(&arena, &kernels, format)?;
+            (arena, Measurement::acquire_all(&gpu)?)
         };
         Ok(Self {
             arena,
+            measurements,
             can_capture: gpu.records_external_events(),
             gpu,
             context,
@@ -80,9 +84,19 @@ impl Lane {
         })
     }
 
-    /// The shape of a call, the same on every rank that has agreed on the arena.
-    pub fn plan(&self, count: usize) -> Result<Plan, Unsuitable> {
-        Plan::new(count, self.wire.ranks, self.arena_bytes)
+    /// The steps of a call, the same on every rank that has agreed on arena and shape.
+    pub fn plan(&self, count: usize, shape: Shape) -> Result<Plan, Unsuitable> {
+        Plan::new(count, self.wire.ranks, self.arena_bytes, shape)
+    }
+
+    /// The same for a dry run of it.
+    pub fn dry_plan(&self, count: usize, shape: Shape) -> Result<Plan, Unsuitable> {
+        Plan::dry(count, self.wire.ranks, self.arena_bytes, shape)
+    }
+
+    /// The shapes that plans can have here; variant n of a call is the nth.
+    pub fn shapes(&self) -> &'static [Shape] {
+        Shape::candidates(self.wire.ranks)
     }
 
     /// Makes the first exchanges with every peer, which would block the host in a later call. Blocks
@@ -128,11 +142,13 @@ impl Lane {
     pub fn is_idle(&self) -> Result<bool, GpuError> {
         let _relaxed = self.gpu.relax_captures()?;
         let _entered = self.enter()?;
-        Ok(Arc::strong_count(&self.graphs) == 1 && self.arena.serial.is_reached()?)
+        let unused = Arc::strong_count(&self.graphs) == 1 && self.arena.serial.is_reached()?;
+        Ok(unused && self.measurements_are_done()?)
     }
 
-    pub(crate) fn algorithm(&self) -> Algorithm {
-        Algorithm::of(self.wire.ranks)
+    /// Whether any call will send to single peers.
+    pub(crate) fn sends(&self) -> bool {
+        self.shapes().iter().any(|shape| shape.algorithm == Algorithm::TwoShot)
     }
 
     pub(crate) fn largest_packet_bytes(&self) -> usize {

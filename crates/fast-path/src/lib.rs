@@ -5,19 +5,26 @@
 mod arena;
 mod connect;
 mod cursor;
+mod dry_run;
 mod enqueue;
 mod error;
 mod exchange;
+mod first_launches;
 mod lane;
+mod layout;
+mod measurement;
 mod order;
 mod plan;
+mod sample;
+mod shape;
 mod steps;
 mod tag;
-mod trial;
 mod wire;
 
 pub use enqueue::{Call, MOST_LANES, Post, enqueue};
 pub use error::FastPathError;
 pub use lane::{Lane, LaneParts};
-pub use plan::{Algorithm, MOST_STEPS, Plan, Unsuitable, least_arena_bytes};
+pub use measurement::{Finished, MEASUREMENTS, UNMEASURED};
+pub use plan::{MOST_STEPS, Plan, Unsuitable, least_arena_bytes};
+pub use shape::{Algorithm, Shape};
 pub use wire::WireError;

@@ -6,7 +6,7 @@
 
 use crate::error::FastPathError;
 use crate::lane::Lane;
-use airamp_vendor::gpu::{Capture, CaptureStatus, GpuError, Stream};
+use airamp_vendor::gpu::{Capture, CaptureStatus, Event, GpuError, Stream};
 use airamp_vendor_abi::cuda;
 use std::sync::Arc;
 
@@ -116,6 +116,18 @@ impl<'a> Order<'a> {
             return Ok(());
         }
         self.join(&self.home)
+    }
+
+    pub(crate) fn is_captured(&self) -> bool {
+        self.capture.is_some()
+    }
+
+    /// Records the event on the caller's stream, behind all that the kernels have been given.
+    pub(crate) fn mark_end(&self, event: &Event) -> Result<(), GpuError> {
+        let kernels_passed = &self.lane.arena.ready[0];
+        kernels_passed.record(self.kernels())?;
+        self.home.wait(kernels_passed)?;
+        event.record(&self.home)
     }
 
     fn join(&self, stream: &Stream) -> Result<(), GpuError> {

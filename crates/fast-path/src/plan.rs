@@ -1,7 +1,8 @@
 //! How a compressed AllReduce is cut into steps. Pure: the same answer on every rank, from the
-//! count, the number of ranks and the size of the arena alone, all of which are agreed.
+//! count, the number of ranks, the size of the arena and the shape alone, all of which are agreed.
 
-use crate::arena::STATS_ROOM;
+use crate::layout::Layout;
+use crate::shape::{Algorithm, Shape};
 use airamp_codec::{BLOCK, packet_bytes};
 
 /// A stream takes about a thousand launches ahead of the device; one more blocks the launching thread,
@@ -10,36 +11,24 @@ const MOST_PENDING: usize = 1000;
 /// What a step launches on one stream at most: quantise, copy, reduce and dequantise on the lane's (see
 /// `steps`), two kernels of the vendor's on the caller's. Records and waits do not count.
 const LAUNCHES_PER_STEP: usize = 4;
+/// A dry run dequantises in several pieces (see `dry_run`).
+const DRY_LAUNCHES_PER_STEP: usize = 3 + crate::layout::MOST_PIECES;
+/// What copies the counters and, in a dry run, the samples, of which few lie across a border.
+const OTHER_LAUNCHES: usize = 20;
 
 /// Steps of one call at most.
 pub const MOST_STEPS: usize = 240;
+/// Steps of a dry run at most.
+pub(crate) const MOST_DRY_STEPS: usize = 96;
 
-/// One launch more copies the counters.
-const _: () = assert!(MOST_STEPS * LAUNCHES_PER_STEP < MOST_PENDING);
+const _: () = assert!(MOST_STEPS * LAUNCHES_PER_STEP + OTHER_LAUNCHES < MOST_PENDING);
+const _: () = assert!(MOST_DRY_STEPS * DRY_LAUNCHES_PER_STEP + OTHER_LAUNCHES < MOST_PENDING);
 
 /// Chunks that are in flight at once: one on the wire, one in the kernels.
 pub(crate) const SLOTS: usize = 2;
 
-/// Packets shorter than this are not worth a step of their own.
+/// Chunks shorter than this are not worth a step of their own.
 const LEAST_CHUNK_BLOCKS: usize = 256;
-
-/// Blocks for each rank up to which the received packets of a chunk have a place in the arena. Those of
-/// a chunk with more always fit into its part of the output.
-const SMALL_PACKET_BLOCKS: usize = 2;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// Two ranks: exchange everything once, both add up.
-    OneShot,
-    /// Scatter the shards, reduce, gather the results.
-    TwoShot,
-}
-
-impl Algorithm {
-    pub(crate) fn of(ranks: usize) -> Self {
-        if ranks <= 2 { Self::OneShot } else { Self::TwoShot }
-    }
-}
 
 /// Why a call cannot be compressed, for a reason that is the same on every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,19 +39,23 @@ pub enum Unsuitable {
     Empty,
     #[error("the arena is too small for one step")]
     ArenaTooSmall,
-    #[error("the call would take more than {MOST_STEPS} steps")]
+    #[error("the call would take more than {MOST_STEPS} steps, or its dry run more than {MOST_DRY_STEPS}")]
     TooLong,
+    #[error("so many ranks do not use that shape")]
+    ForeignShape,
 }
 
-/// The shape of one call: `steps` chunks, the last one shorter.
+/// The steps of one call: `steps` chunks, the last one shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    pub algorithm: Algorithm,
+    pub shape: Shape,
     pub count: usize,
     pub ranks: usize,
     pub steps: usize,
     /// Elements of a chunk that one packet holds: all of it, or one rank's shard.
     pub packet_elements: usize,
+    /// Whether everything stays in the arena, so that input and output are left as they are.
+    pub dry: bool,
 }
 
 /// Elements `start .. start + elements` of the call, exchanged together.
@@ -84,36 +77,60 @@ pub(crate) enum Phase {
 }
 
 impl Plan {
-    pub fn new(count: usize, ranks: usize, arena_bytes: usize) -> Result<Self, Unsuitable> {
+    pub fn new(count: usize, ranks: usize, arena_bytes: usize, shape: Shape) -> Result<Self, Unsuitable> {
+        Self::make(count, ranks, arena_bytes, shape, false)
+    }
+
+    /// The plan of a dry run. It needs more of the arena, so its chunks may be smaller.
+    pub fn dry(count: usize, ranks: usize, arena_bytes: usize, shape: Shape) -> Result<Self, Unsuitable> {
+        Self::make(count, ranks, arena_bytes, shape, true)
+    }
+
+    fn make(
+        count: usize,
+        ranks: usize,
+        arena_bytes: usize,
+        shape: Shape,
+        dry: bool,
+    ) -> Result<Self, Unsuitable> {
         if ranks < 2 {
             return Err(Unsuitable::SingleRank);
         }
         if count == 0 {
             return Err(Unsuitable::Empty);
         }
-        let algorithm = Algorithm::of(ranks);
-        let most = largest_packet(algorithm, ranks, arena_bytes);
-        let packets = packets_per_chunk(algorithm, ranks);
-        if most * packets < LEAST_CHUNK_BLOCKS * BLOCK {
+        if !Shape::candidates(ranks).contains(&shape) {
+            return Err(Unsuitable::ForeignShape);
+        }
+        let layout = Layout { algorithm: shape.algorithm, ranks, dry };
+        let packets = layout.packets_per_chunk();
+        let least = least_packet_blocks(&layout) * BLOCK;
+        let most_live = Layout { dry: false, ..layout }.largest_packet(arena_bytes);
+        let most = if dry { layout.largest_packet(arena_bytes) } else { most_live };
+        if most_live < least || most == 0 {
             return Err(Unsuitable::ArenaTooSmall);
         }
-        let steps = count.div_ceil(most * packets);
-        if steps > MOST_STEPS {
+        let most_steps = if dry { MOST_DRY_STEPS } else { MOST_STEPS };
+        if count.div_ceil(most * packets) > most_steps {
             return Err(Unsuitable::TooLong);
         }
+        let part = most_live.div_ceil(shape.parts.max(1) as usize).next_multiple_of(BLOCK);
+        let wanted = part.max(least).min(most);
+        let steps = count.div_ceil(wanted * packets).min(most_steps);
         // Even chunks: the last one is not a straggler.
         let packet_elements = count.div_ceil(steps).div_ceil(packets).next_multiple_of(BLOCK);
-        Ok(Self { algorithm, count, ranks, steps, packet_elements })
+        let steps = count.div_ceil(packet_elements * packets);
+        Ok(Self { shape, count, ranks, steps, packet_elements, dry })
     }
 
     /// Bytes of all packets that stand for the call's elements on one way over the wire.
     pub fn wire_bytes(&self) -> usize {
-        let packets = packets_per_chunk(self.algorithm, self.ranks);
+        let packets = self.layout().packets_per_chunk();
         (0..self.steps).map(|step| packets * self.chunk(step).stride()).sum()
     }
 
     pub(crate) fn chunk(&self, step: usize) -> Chunk {
-        let packets = packets_per_chunk(self.algorithm, self.ranks);
+        let packets = self.layout().packets_per_chunk();
         let start = step * self.packet_elements * packets;
         let elements = (self.packet_elements * packets).min(self.count.saturating_sub(start));
         let packet_elements = elements.div_ceil(packets).next_multiple_of(BLOCK);
@@ -123,7 +140,7 @@ impl Plan {
     /// Exchanges of the call, in their order: two chunks are under way, so that the kernels of one
     /// run beside the exchange of the other.
     pub(crate) fn exchanges(&self) -> usize {
-        match self.algorithm {
+        match self.shape.algorithm {
             Algorithm::OneShot => self.steps,
             Algorithm::TwoShot => 2 * self.steps,
         }
@@ -131,7 +148,7 @@ impl Plan {
 
     /// What the exchange at that place does, and with which chunk.
     pub(crate) fn exchange(&self, place: usize) -> (Phase, usize) {
-        if self.algorithm == Algorithm::OneShot {
+        if self.shape.algorithm == Algorithm::OneShot {
             return (Phase::Gather, place);
         }
         let first = place / (2 * SLOTS) * SLOTS;
@@ -141,11 +158,13 @@ impl Plan {
         (phase, first + place % together)
     }
 
-    /// Bytes of a slot of the arena: a chunk's packets, and in the two-shot room for a small one's
-    /// received packets.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout { algorithm: self.shape.algorithm, ranks: self.ranks, dry: self.dry }
+    }
+
+    /// Bytes of a slot of the arena.
     pub(crate) fn slot_bytes(&self) -> usize {
-        let small = small_packet_bytes(self.algorithm);
-        self.ranks * (packet_bytes(self.packet_elements) + small)
+        self.layout().slot_bytes(self.packet_elements)
     }
 }
 
@@ -178,42 +197,23 @@ impl Chunk {
 /// Packets begin at multiples of this.
 pub(crate) const PACKET_ALIGNMENT: usize = 16;
 
-/// Packets into which a chunk is cut.
-fn packets_per_chunk(algorithm: Algorithm, ranks: usize) -> usize {
-    match algorithm {
-        Algorithm::OneShot => 1,
-        Algorithm::TwoShot => ranks,
-    }
+fn least_packet_blocks(layout: &Layout) -> usize {
+    LEAST_CHUNK_BLOCKS.div_ceil(layout.packets_per_chunk())
 }
 
-fn small_packet_bytes(algorithm: Algorithm) -> usize {
-    match algorithm {
-        Algorithm::OneShot => 0,
-        Algorithm::TwoShot => packet_bytes(SMALL_PACKET_BLOCKS * BLOCK),
-    }
-}
-
-/// Bytes of the largest packet that calls exchange.
+/// Bytes of the largest packet that calls of whatever shape exchange.
 pub(crate) fn largest_packet_bytes(ranks: usize, arena_bytes: usize) -> usize {
-    packet_bytes(largest_packet(Algorithm::of(ranks), ranks, arena_bytes))
+    let of = |shape: &Shape| {
+        let layout = Layout { algorithm: shape.algorithm, ranks, dry: false };
+        packet_bytes(layout.largest_packet(arena_bytes))
+    };
+    Shape::candidates(ranks).iter().map(of).max().unwrap_or(0)
 }
 
-/// Bytes of the smallest arena with which so many ranks can make a call.
+/// Bytes of the smallest arena with which so many ranks can make a call of the usual shape.
 pub fn least_arena_bytes(ranks: usize) -> usize {
-    let algorithm = Algorithm::of(ranks);
-    let blocks = LEAST_CHUNK_BLOCKS.div_ceil(packets_per_chunk(algorithm, ranks));
-    STATS_ROOM + SLOTS * ranks * (packet_bytes(blocks * BLOCK) + small_packet_bytes(algorithm))
-}
-
-/// Elements of the largest packet with which everything fits into the arena.
-fn largest_packet(algorithm: Algorithm, ranks: usize, arena_bytes: usize) -> usize {
-    let room = arena_bytes.saturating_sub(STATS_ROOM) / (SLOTS * ranks);
-    let room = room.saturating_sub(small_packet_bytes(algorithm));
-    let mut blocks = room / (BLOCK + 2);
-    while blocks > 0 && packet_bytes(blocks * BLOCK) > room {
-        blocks -= 1;
-    }
-    blocks * BLOCK
+    let layout = Layout { algorithm: Shape::usual(ranks).algorithm, ranks, dry: false };
+    layout.arena_bytes(least_packet_blocks(&layout) * BLOCK)
 }
 
 #[cfg(test)]

@@ -7,11 +7,13 @@
 //! q0 q1 r0 r1 d0 q2 d1 q3 r2 r3 …, so that every kernel but the first runs beside an exchange of the
 //! other slot. One-shot: gather and add up, in the same way.
 
+use crate::dry_run::Piece;
 use crate::enqueue::Post;
 use crate::error::FastPathError;
 use crate::lane::Lane;
 use crate::order::Order;
-use crate::plan::{Algorithm, Chunk, PACKET_ALIGNMENT, Phase, Plan, SLOTS};
+use crate::plan::{Chunk, PACKET_ALIGNMENT, Phase, Plan, SLOTS};
+use crate::shape::Algorithm;
 use crate::tag;
 use airamp_codec::Tag;
 use airamp_kernels::loader::{Dequantise, DequantiseSum, Packets, Quantise, Reduce};
@@ -34,6 +36,7 @@ impl<'a> Steps<'a> {
     /// What precedes the exchange at `place`.
     pub(crate) fn before(&self, place: usize) -> Result<(), FastPathError> {
         if place == 0 {
+            self.begin_measured()?;
             (0..SLOTS).try_for_each(|step| self.quantise(step))?;
         }
         let (_, step) = self.plan.exchange(place);
@@ -44,7 +47,7 @@ impl<'a> Steps<'a> {
     pub(crate) fn after(&self, place: usize) -> Result<(), FastPathError> {
         self.order.await_exchange()?;
         let (phase, step) = self.plan.exchange(place);
-        match (self.plan.algorithm, phase) {
+        match (self.plan.shape.algorithm, phase) {
             (Algorithm::TwoShot, Phase::Scatter) => return self.reduce(step),
             (Algorithm::TwoShot, Phase::Gather) => self.dequantise(step)?,
             (Algorithm::OneShot, _) => self.add_up(step)?,
@@ -58,7 +61,7 @@ impl<'a> Steps<'a> {
             return Ok(());
         }
         let chunk = self.plan.chunk(step);
-        let (first, phase) = match self.plan.algorithm {
+        let (first, phase) = match self.plan.shape.algorithm {
             Algorithm::OneShot => (self.lane.wire.rank, Phase::Gather),
             Algorithm::TwoShot => (0, Phase::Scatter),
         };
@@ -74,7 +77,7 @@ impl<'a> Steps<'a> {
         // SAFETY: the caller of `enqueue` vouches for the input, the plan for the scratch; the order is
         // that of the stream and of the events around it.
         unsafe { self.lane.kernels.quantise(self.post.call.element, &work, self.order.kernels()) }?;
-        if self.plan.algorithm == Algorithm::TwoShot {
+        if self.plan.shape.algorithm == Algorithm::TwoShot {
             self.copy_own(step, chunk)?;
         }
         Ok(self.order.kernels_done(step % SLOTS)?)
@@ -111,15 +114,24 @@ impl<'a> Steps<'a> {
         Ok(self.order.kernels_done(step % SLOTS)?)
     }
 
+    /// Live, the whole chunk is one piece.
     fn dequantise(&self, step: usize) -> Result<(), FastPathError> {
+        let pieces = self.plan.pieces(step, self.post.call.element.size());
+        pieces.into_iter().try_for_each(|piece| {
+            self.dequantise_piece(step, &piece)?;
+            self.keep_sample(step, &piece)
+        })
+    }
+
+    fn dequantise_piece(&self, step: usize, piece: &Piece) -> Result<(), FastPathError> {
         let chunk = self.plan.chunk(step);
         let work = Dequantise {
-            packets: packets(self.packet(step, 0), chunk),
+            packets: packets(self.packet(step, piece.first_packet), chunk),
             blocks_per_packet: chunk.blocks_per_packet() as u64,
-            count: chunk.elements as u64,
+            count: piece.elements as u64,
             format: self.lane.format,
-            tag: self.tag(step, Phase::Gather),
-            output: self.post.call.output + self.offset(chunk.start),
+            tag: self.tag(step, Phase::Gather).of_rank(piece.first_packet),
+            output: self.result(step, piece),
             stats: self.lane.arena.stats(),
         };
         // SAFETY: as in `quantise`, and for the output.
@@ -127,7 +139,7 @@ impl<'a> Steps<'a> {
     }
 
     fn add_up(&self, step: usize) -> Result<(), FastPathError> {
-        let chunk = self.plan.chunk(step);
+        let (chunk, piece) = (self.plan.chunk(step), self.plan.whole(step));
         let work = DequantiseSum {
             packets: packets(self.packet(step, 0), chunk),
             ranks: self.plan.ranks as u32,
@@ -135,11 +147,12 @@ impl<'a> Steps<'a> {
             format: self.lane.format,
             average: self.post.call.average,
             tag: self.tag(step, Phase::Gather),
-            output: self.post.call.output + self.offset(chunk.start),
+            output: self.result(step, &piece),
             stats: self.lane.arena.stats(),
         };
         // SAFETY: as in `dequantise`.
-        Ok(unsafe { self.lane.kernels.dequantise_sum(self.post.call.element, &work, self.order.kernels()) }?)
+        unsafe { self.lane.kernels.dequantise_sum(self.post.call.element, &work, self.order.kernels()) }?;
+        self.keep_sample(step, &piece)
     }
 
     /// The tag of rank 0's packet.
@@ -152,7 +165,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Bytes from the beginning of the caller's buffers to an element.
-    fn offset(&self, elements: usize) -> u64 {
+    pub(crate) fn offset(&self, elements: usize) -> u64 {
         elements as u64 * self.post.call.element.size() as u64
     }
 
@@ -165,7 +178,8 @@ impl<'a> Steps<'a> {
     /// Where the packet from that rank arrives in a scatter.
     pub(crate) fn received(&self, step: usize, rank: usize) -> DevicePtr {
         let chunk = self.plan.chunk(step);
-        let set = if chunk.receives_in_output(self.post.call.element.size(), self.plan.ranks) {
+        let in_output = chunk.receives_in_output(self.post.call.element.size(), self.plan.ranks);
+        let set = if in_output && !self.plan.dry {
             let output = self.post.call.output + self.offset(chunk.start);
             output.next_multiple_of(PACKET_ALIGNMENT as u64)
         } else {

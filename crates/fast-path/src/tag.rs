@@ -2,7 +2,8 @@
 //! awaited: our messages share one queue per pair of ranks with the application's own.
 
 use crate::enqueue::{Call, Post};
-use crate::plan::{Algorithm, Phase, Plan};
+use crate::plan::{Phase, Plan};
+use crate::shape::Algorithm;
 use airamp_codec::{Format, Tag};
 
 /// The tag of rank 0's packet in that phase of that step.
@@ -26,11 +27,12 @@ impl Facts<'_> {
     /// The lowest 16 bits of the part are for the rank.
     fn tag(&self) -> Tag {
         let Self { index, format, call, plan, step, phase } = *self;
-        let part = (step as u64 & 0xffff) << 16
+        let part = (step as u64 & 0x7fff) << 16
+            | u64::from(plan.dry) << 31
             | u64::from(phase == Phase::Gather) << 32
             | (format as u64) << 33
             | (call.element as u64) << 35
-            | u64::from(plan.algorithm == Algorithm::TwoShot) << 37
+            | u64::from(plan.shape.algorithm == Algorithm::TwoShot) << 37
             | u64::from(call.average) << 38
             | (plan.chunk(step).blocks_per_packet() as u64 & 0x1ff_ffff) << 39;
         Tag { call: index, part }
@@ -41,12 +43,13 @@ impl Facts<'_> {
 mod tests {
     use super::*;
     use crate::plan::MOST_STEPS;
+    use crate::shape::Shape;
     use airamp_codec::Element;
 
     const CALL: Call = Call { input: 0, output: 0, element: Element::F16, average: false };
 
     fn plan(count: usize, ranks: usize) -> Plan {
-        Plan::new(count, ranks, 1 << 20).expect("a plan")
+        Plan::new(count, ranks, 1 << 20, Shape::usual(ranks)).expect("a plan")
     }
 
     /// All facts at their first value, on a plan of several steps.
@@ -82,10 +85,17 @@ mod tests {
     fn tags_of_different_algorithms_and_packet_sizes_differ() {
         // A single block, so that the packets of both are of one size.
         let algorithms = [Algorithm::OneShot, Algorithm::TwoShot];
-        let plans = algorithms.map(|algorithm| Plan { algorithm, ..plan(100, 2) });
+        let plans = algorithms.map(|algorithm| Plan { shape: Shape { algorithm, parts: 1 }, ..plan(100, 2) });
         let sizes = [plan(129, 2), plan(385, 2), plan(40_000, 2)];
         let tags: Vec<Tag> = plans.iter().chain(&sizes).map(|plan| base(plan).tag()).collect();
         assert_all_differ(&tags);
+    }
+
+    #[test]
+    fn a_dry_run_is_not_taken_for_a_call() {
+        let live = plan(100, 2);
+        let dry = Plan { dry: true, ..live };
+        assert_all_differ(&[base(&live).tag(), base(&dry).tag()]);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! comes of the same calls made one by one.
 
 mod devices;
+mod expected;
 mod failing;
 mod scenarios;
 mod stage;
+mod trials;
 
 use airamp_vendor::gpu::Kind;
 

@@ -107,7 +107,7 @@ impl Lane {
 
     /// An error is the reason, the same on every rank, why such a call cannot be compressed.
     pub(crate) fn shape(&self, count: usize) -> Result<Shape, String> {
-        let plan = self.lane.plan(count).map_err(|error| error.to_string())?;
+        let plan = self.lane.plan(count, self.lane.shapes()[0]).map_err(|error| error.to_string())?;
         let wire_bytes_per_element = plan.wire_bytes() as f64 / count as f64;
         Ok(Shape { steps: plan.steps, wire_bytes_per_element })
     }
@@ -125,10 +125,10 @@ impl Lane {
         count: usize,
         average: bool,
     ) -> Result<(), RankError> {
-        let plan = self.lane.plan(count).map_err(refused)?;
+        let plan = self.lane.plan(count, self.lane.shapes()[0]).map_err(refused)?;
         let index = self.calls.replace(self.calls.get() + 1);
         let call = Call { input, output, element, average };
-        let post = Post { lane: &self.lane, plan, call, stream: session.stream.raw(), index };
+        let post = Post { lane: &self.lane, plan, call, stream: session.stream.raw(), index, dry: None };
         // SAFETY: the caller vouches for input and output, the session keeps communicator and stream.
         unsafe { enqueue(&[post], &[]) }.map_err(refused)
     }

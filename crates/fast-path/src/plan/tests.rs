@@ -1,20 +1,46 @@
 //! Plans over many counts, ranks and arenas.
 
 use super::*;
+use crate::arena::STATS_ROOM;
+use crate::layout::MOST_PIECES;
+use proptest::prelude::*;
 
 const ARENA: usize = 16 << 20;
+const ARENAS: [usize; 4] = [1 << 20, 4 << 20, ARENA, 64 << 20];
 
 fn counts() -> impl Iterator<Item = usize> {
     let small = (1..1200).step_by(37);
     small.chain([65_537, 1 << 20, (1 << 22) + 1, 33_554_432, 100_000_007])
 }
 
-fn plans() -> impl Iterator<Item = Plan> {
-    let arenas = [1 << 20, 4 << 20, ARENA, 64 << 20];
-    let shapes = counts().flat_map(|count| (2..=64).map(move |ranks| (count, ranks)));
-    shapes.flat_map(move |(count, ranks)| {
-        arenas.into_iter().filter_map(move |arena| Plan::new(count, ranks, arena).ok())
+fn usual(count: usize, ranks: usize, arena: usize) -> Result<Plan, Unsuitable> {
+    Plan::new(count, ranks, arena, Shape::usual(ranks))
+}
+
+/// Every shape, live and dry.
+fn all_of(count: usize, ranks: usize, arena: usize) -> impl Iterator<Item = Plan> {
+    let shapes = Shape::candidates(ranks).iter();
+    shapes.flat_map(move |shape| {
+        let made = [Plan::new(count, ranks, arena, *shape), Plan::dry(count, ranks, arena, *shape)];
+        made.into_iter().flatten()
     })
+}
+
+fn plans() -> impl Iterator<Item = Plan> {
+    let cases = counts().flat_map(|count| (2..=64).map(move |ranks| (count, ranks)));
+    cases
+        .flat_map(move |(count, ranks)| ARENAS.into_iter().flat_map(move |arena| all_of(count, ranks, arena)))
+}
+
+#[test]
+fn the_usual_shape_cuts_as_it_always_has() {
+    let cut = |count, ranks, arena| usual(count, ranks, arena).map(|plan| (plan.steps, plan.packet_elements));
+    assert_eq!(cut(1, 2, ARENA), Ok((1, 128)));
+    assert_eq!(cut(900001, 2, 300_000), Ok((13, 69248)));
+    assert_eq!(cut(100000007, 2, ARENA), Ok((25, 4000128)));
+    assert_eq!(cut(900001, 3, 300_000), Ok((7, 42880)));
+    assert_eq!(cut(33554432, 4, ARENA), Ok((5, 1677824)));
+    assert_eq!(cut(100000007, 8, ARENA), Ok((13, 961664)));
 }
 
 #[test]
@@ -25,7 +51,7 @@ fn every_element_is_in_one_chunk_and_one_shard() {
             assert_eq!(chunk.start, next, "{plan:?}");
             assert!(chunk.elements > 0, "{plan:?}");
             next += chunk.elements;
-            let packets = packets_per_chunk(plan.algorithm, plan.ranks);
+            let packets = plan.layout().packets_per_chunk();
             let shards: usize = (0..packets).map(|rank| chunk.shard_elements(rank)).sum();
             assert_eq!(shards, chunk.elements, "{plan:?}");
         }
@@ -35,25 +61,23 @@ fn every_element_is_in_one_chunk_and_one_shard() {
 
 #[test]
 fn the_scratch_never_exceeds_the_arena() {
-    for (count, ranks) in counts().flat_map(|count| (2..=64).map(move |ranks| (count, ranks))) {
-        for arena in [1 << 20, 4 << 20, ARENA, 64 << 20] {
-            if let Ok(plan) = Plan::new(count, ranks, arena) {
-                assert!(SLOTS * plan.slot_bytes() + STATS_ROOM <= arena, "{plan:?}");
-            }
+    let cases = counts().flat_map(|count| (2..=64).map(move |ranks| (count, ranks)));
+    for (count, ranks, arena) in cases.flat_map(|(count, ranks)| ARENAS.map(|arena| (count, ranks, arena))) {
+        for plan in all_of(count, ranks, arena) {
+            assert!(plan.layout().arena_bytes(plan.packet_elements) <= arena, "{plan:?}");
         }
     }
 }
 
 #[test]
 fn what_is_received_fits_into_the_output_or_into_its_place_in_the_arena() {
-    for plan in plans().filter(|plan| plan.algorithm == Algorithm::TwoShot) {
+    let live = plans().filter(|plan| !plan.dry && plan.shape.algorithm == Algorithm::TwoShot);
+    for plan in live {
         for (chunk, size) in (0..plan.steps).flat_map(|step| [2, 4].map(|size| (plan.chunk(step), size))) {
             let bytes = plan.ranks * chunk.stride();
+            let room = plan.slot_bytes() - plan.ranks * packet_bytes(plan.packet_elements);
             let fits = chunk.receives_in_output(size, plan.ranks);
-            assert!(
-                fits || bytes <= plan.ranks * small_packet_bytes(plan.algorithm),
-                "{plan:?} {chunk:?} {size}"
-            );
+            assert!(fits || bytes <= room, "{plan:?} {chunk:?} {size}");
             assert!(!fits || bytes + PACKET_ALIGNMENT <= chunk.elements * size, "{plan:?}");
         }
     }
@@ -61,21 +85,24 @@ fn what_is_received_fits_into_the_output_or_into_its_place_in_the_arena() {
 
 #[test]
 fn what_cannot_be_done_says_why() {
-    assert_eq!(Plan::new(100, 1, ARENA), Err(Unsuitable::SingleRank));
-    assert_eq!(Plan::new(0, 4, ARENA), Err(Unsuitable::Empty));
-    assert_eq!(Plan::new(100, 4, 1 << 10), Err(Unsuitable::ArenaTooSmall));
-    assert_eq!(Plan::new(100, 4, 0), Err(Unsuitable::ArenaTooSmall));
-    assert_eq!(Plan::new(1 << 40, 4, ARENA), Err(Unsuitable::TooLong));
+    assert_eq!(usual(100, 1, ARENA), Err(Unsuitable::SingleRank));
+    assert_eq!(usual(0, 4, ARENA), Err(Unsuitable::Empty));
+    assert_eq!(usual(100, 4, 1 << 10), Err(Unsuitable::ArenaTooSmall));
+    assert_eq!(usual(100, 4, 0), Err(Unsuitable::ArenaTooSmall));
+    assert_eq!(usual(1 << 40, 4, ARENA), Err(Unsuitable::TooLong));
+    let two_shot = Shape { algorithm: Algorithm::TwoShot, parts: 1 };
+    assert_eq!(Plan::new(100, 2, ARENA, two_shot), Err(Unsuitable::ForeignShape), "it is not connected");
+    assert_eq!(Plan::dry(100, 4, ARENA, Shape { parts: 3, ..two_shot }), Err(Unsuitable::ForeignShape));
 }
 
 #[test]
 fn the_longest_call_depends_on_count_ranks_and_arena_alone() {
     for ranks in [2, 3, 8] {
-        let chunk = Plan::new(usize::MAX >> 20, ranks, 1 << 50).unwrap().chunk(0).elements;
+        let chunk = usual(usize::MAX >> 20, ranks, 1 << 50).unwrap().chunk(0).elements;
         assert!(chunk > u32::MAX as usize, "chunks beyond 32 bits: {chunk}");
-        let most = largest_packet(Algorithm::of(ranks), ranks, ARENA) * if ranks == 2 { 1 } else { ranks };
-        assert_eq!(Plan::new(most * MOST_STEPS, ranks, ARENA).unwrap().steps, MOST_STEPS);
-        assert_eq!(Plan::new(most * MOST_STEPS + 1, ranks, ARENA), Err(Unsuitable::TooLong));
+        let most = usual_chunk(ranks);
+        assert_eq!(usual(most * MOST_STEPS, ranks, ARENA).unwrap().steps, MOST_STEPS);
+        assert_eq!(usual(most * MOST_STEPS + 1, ranks, ARENA), Err(Unsuitable::TooLong));
     }
 }
 
@@ -83,18 +110,18 @@ fn the_longest_call_depends_on_count_ranks_and_arena_alone() {
 fn more_than_2_to_the_31_elements_are_cut_without_a_gap() {
     for (ranks, arena) in [(2, 64 << 20), (3, 32 << 20), (8, 32 << 20)] {
         for count in [(1 << 31) + 1, (1 << 32) + 12_345_usize] {
-            let Ok(plan) = Plan::new(count, ranks, arena) else { continue };
+            let Ok(plan) = usual(count, ranks, arena) else { continue };
             let ends = |step| plan.chunk(step).start + plan.chunk(step).elements;
             assert!((1..plan.steps).all(|step| plan.chunk(step).start == ends(step - 1)));
             assert_eq!(ends(plan.steps - 1), count);
         }
     }
-    assert!(Plan::new((1 << 31) + 1, 8, 32 << 20).is_ok());
+    assert!(usual((1 << 31) + 1, 8, 32 << 20).is_ok());
 }
 
 #[test]
 fn chunks_are_even() {
-    let plan = Plan::new(100_000_000, 4, ARENA).unwrap();
+    let plan = usual(100_000_000, 4, ARENA).unwrap();
     let sizes: Vec<usize> = (0..plan.steps).map(|step| plan.chunk(step).elements).collect();
     assert!(plan.steps > 10);
     assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 4 * BLOCK * plan.steps);
@@ -103,7 +130,8 @@ fn chunks_are_even() {
 #[test]
 fn each_chunk_is_scattered_and_then_gathered_with_another_between() {
     for steps in 1..9 {
-        let plan = Plan { algorithm: Algorithm::TwoShot, count: 4096, ranks: 4, steps, packet_elements: 128 };
+        let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1 };
+        let plan = Plan { shape, count: 4096, ranks: 4, steps, packet_elements: 128, dry: false };
         let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
         for step in 0..steps {
             let place = |phase| order.iter().position(|exchange| *exchange == (phase, step)).unwrap();
@@ -122,7 +150,94 @@ fn each_chunk_is_scattered_and_then_gathered_with_another_between() {
 fn the_least_arena_suffices_and_a_byte_less_does_not() {
     for ranks in 2..=300 {
         let least = least_arena_bytes(ranks);
-        assert!(Plan::new(1, ranks, least).is_ok(), "{ranks} ranks");
-        assert_eq!(Plan::new(1, ranks, least - 1), Err(Unsuitable::ArenaTooSmall), "{ranks} ranks");
+        assert!(usual(1, ranks, least).is_ok(), "{ranks} ranks");
+        assert_eq!(usual(1, ranks, least - 1), Err(Unsuitable::ArenaTooSmall), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn smaller_parts_mean_more_steps_as_long_as_there_are_steps_to_spare() {
+    for ranks in [2, 3, 8] {
+        let usual = Shape::usual(ranks);
+        let in_parts = Shape { parts: 4, ..usual };
+        let steps = |count, shape| Plan::new(count, ranks, ARENA, shape).unwrap().steps;
+        let four_steps = usual_chunk(ranks) * 4;
+        assert_eq!(steps(four_steps, usual), 4);
+        assert_eq!(steps(four_steps, in_parts), 16);
+        // The longest call that the usual shape can do is none too long for the other.
+        let longest = usual_chunk(ranks) * MOST_STEPS;
+        assert_eq!((steps(longest, usual), steps(longest, in_parts)), (MOST_STEPS, MOST_STEPS));
+        assert_eq!(Plan::new(longest + 1, ranks, ARENA, in_parts), Err(Unsuitable::TooLong));
+    }
+}
+
+/// Elements of the largest chunk of the usual shape.
+fn usual_chunk(ranks: usize) -> usize {
+    let layout = Layout { algorithm: Shape::usual(ranks).algorithm, ranks, dry: false };
+    layout.largest_packet(ARENA) * layout.packets_per_chunk()
+}
+
+#[test]
+fn a_dry_run_in_parts_has_the_chunks_of_the_call() {
+    for ranks in [2, 3, 4, 8, 64] {
+        let in_parts = Shape { parts: 4, ..Shape::usual(ranks) };
+        let (live, dry) =
+            (Plan::new(30_000_000, ranks, ARENA, in_parts), Plan::dry(30_000_000, ranks, ARENA, in_parts));
+        assert_eq!(Plan { dry: true, ..live.unwrap() }, dry.unwrap());
+    }
+}
+
+#[test]
+fn a_dry_run_too_long_says_so_and_the_call_itself_may_still_do() {
+    for ranks in [2, 3, 4, 7, 8, 64] {
+        for shape in Shape::candidates(ranks) {
+            let layout = Layout { algorithm: shape.algorithm, ranks, dry: true };
+            let most = layout.largest_packet(ARENA) * layout.packets_per_chunk() * MOST_DRY_STEPS;
+            assert_eq!(Plan::dry(most, ranks, ARENA, *shape).unwrap().steps, MOST_DRY_STEPS);
+            assert_eq!(Plan::dry(most + 1, ranks, ARENA, *shape), Err(Unsuitable::TooLong));
+            assert!(Plan::new(most + 1, ranks, ARENA, *shape).is_ok());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_asked_every_element_is_exchanged_once_within_the_arena_and_the_limit_of_steps(
+        count in prop_oneof![1..5000_usize, 1..3_000_000_usize, 1..2_000_000_000_usize],
+        ranks in prop_oneof![2..=9_usize, 2..=1024_usize],
+        arena in prop_oneof![4096..2_000_000_usize, 2_000_000..100_000_000_usize],
+        size in prop_oneof![Just(2_usize), Just(4)],
+    ) {
+        for plan in all_of(count, ranks, arena) {
+            prop_assert!(plan.layout().arena_bytes(plan.packet_elements) <= arena);
+            let most = if plan.dry { MOST_DRY_STEPS } else { MOST_STEPS };
+            prop_assert!(plan.steps <= most);
+            let mut next = 0;
+            for piece in (0..plan.steps).flat_map(|step| plan.pieces(step, size)) {
+                prop_assert!(piece.start == next && piece.elements > 0);
+                next += piece.elements;
+            }
+            prop_assert_eq!(next, count);
+        }
+    }
+
+    #[test]
+    fn a_piece_of_a_dry_run_fits_into_its_place(
+        count in prop_oneof![1..5000_usize, 1..100_000_000_usize],
+        ranks in 2..=1024_usize,
+        size in prop_oneof![Just(2_usize), Just(4)],
+    ) {
+        for plan in all_of(count, ranks, ARENA).filter(|plan| plan.dry) {
+            for step in [0, plan.steps - 1] {
+                let (chunk, pieces) = (plan.chunk(step), plan.pieces(step, size).count());
+                let behind_packets = match plan.shape.algorithm {
+                    Algorithm::TwoShot => plan.slot_bytes() - plan.ranks * chunk.stride(),
+                    Algorithm::OneShot => ARENA - STATS_ROOM - SLOTS * plan.slot_bytes(),
+                };
+                prop_assert!(plan.pieces(step, size).all(|piece| piece.elements * size <= behind_packets));
+                prop_assert!(plan.shape.algorithm == Algorithm::OneShot || plan.ranks * chunk.stride() <= behind_packets);
+                prop_assert!(pieces <= MOST_PIECES);
+            }
+        }
     }
 }

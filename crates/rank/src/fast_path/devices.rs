@@ -27,8 +27,8 @@ pub(super) fn run(stage: &mut Stage) -> Result<Report, RankError> {
 
     let call =
         Call { input: input.address(), output: output.address(), element: tensor.element, average: false };
-    let plan = other.plan(tensor.count).map_err(refused)?;
-    let there = Post { lane: &other, plan, call, stream: stream.raw(), index: 0 };
+    let plan = other.plan(tensor.count, other.shapes()[0]).map_err(refused)?;
+    let there = Post { lane: &other, plan, call, stream: stream.raw(), index: 0, dry: None };
     enqueue(&[there, stage.post(&stage.lane, &tensor, &stage.session.stream)?], &[])?;
     stage.session.stream.synchronize()?;
     stream.synchronize()?;

@@ -8,7 +8,7 @@ use airamp_vendor_abi::nccl::DataType;
 use serde::Serialize;
 
 use super::stage::{Stage, Tensor, begin, enqueue};
-use super::{devices, failing};
+use super::{devices, failing, trials};
 use crate::error::RankError;
 use crate::lane;
 use crate::numbers::decode;
@@ -33,6 +33,18 @@ pub(super) enum Scenario {
     Refused,
     /// Counters of planted elements.
     Stats,
+    /// Calls of every shape, beside what the codec makes of them.
+    Shapes,
+    /// Dry runs of every shape, each followed by the vendor's call.
+    Trials,
+    /// Dry runs, compressed calls and watches on two streams.
+    TrialsBeside,
+    /// One rank enqueues every shape before the others do.
+    Ahead,
+    /// A trial of which the vendor's call cannot go on.
+    PendingTrial,
+    /// Places for measurements, taken and given back.
+    Measurements,
     /// Acquires a lane, again if that was refused, and uses it.
     Acquire,
 }
@@ -58,10 +70,14 @@ pub(super) struct Report {
     pub(super) refused: Option<String>,
     /// Device memory that a refusal kept.
     pub(super) leaked_bytes: usize,
+    /// Calls or measurements that were looked at.
+    pub(super) trials: usize,
+    /// Claims about them that do not hold.
+    pub(super) wrong: Vec<String>,
 }
 
 impl Report {
-    fn with_stats(self, stats: Stats) -> Self {
+    pub(super) fn with_stats(self, stats: Stats) -> Self {
         let Stats { saturated, non_finite_blocks, squared_error, signal, foreign } = stats;
         Self { saturated, non_finite_blocks, squared_error, signal, foreign, ..self }
     }
@@ -81,6 +97,12 @@ pub(super) fn run(kind: Kind, scenario: Scenario, arena_bytes: usize) -> Result<
                 Scenario::MixedCapture => mixed_capture(&stage)?,
                 Scenario::Foreign => foreign(&stage)?,
                 Scenario::Refused => failing::run(&mut stage)?,
+                Scenario::Shapes => trials::shapes(&stage)?,
+                Scenario::Trials => trials::run(&stage)?,
+                Scenario::TrialsBeside => trials::beside(&stage)?,
+                Scenario::Ahead => trials::ahead(&mut stage)?,
+                Scenario::PendingTrial => failing::pending_trial(&mut stage)?,
+                Scenario::Measurements => trials::places(&stage)?,
                 Scenario::Stats | Scenario::Acquire => planted(&stage)?,
             };
             Report { rank: stage.session.comm.rank, ..report }
@@ -203,7 +225,7 @@ fn graphs(stage: &Stage) -> Result<Report, RankError> {
 }
 
 /// The calls in one group, with a stream that was forked off and only takes part.
-fn captured(stage: &Stage, tensors: &[Tensor], stream: &Stream) -> Result<GraphExec, RankError> {
+pub(super) fn captured(stage: &Stage, tensors: &[Tensor], stream: &Stream) -> Result<GraphExec, RankError> {
     let gpu = &stage.session.gpu;
     let (forked, fork, join) = (gpu.stream(true)?, gpu.untimed_event()?, gpu.untimed_event()?);
     stream.capture(|| {

@@ -10,7 +10,7 @@ use airamp_kernels::KernelSet;
 use airamp_vendor::gpu::{Kind, Stream};
 use airamp_vendor_abi::nccl::DataType;
 
-use crate::bench::data::{Distribution, Samples};
+use crate::bench::data::{Distribution, Inputs, Samples};
 use crate::digest::Digest;
 use crate::error::RankError;
 use crate::lane::{self, acquire, refused};
@@ -24,8 +24,11 @@ const UNTOUCHED: u8 = 0x5a;
 pub(super) const PLACE: usize = 2 << 20;
 pub(super) const PLACES: usize = 8;
 
+/// In the order of the elements.
+const DATATYPES: [DataType; 3] = [DataType::FLOAT16, DataType::BFLOAT16, DataType::FLOAT32];
+
 /// One AllReduce of a scenario.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tensor {
     pub(super) place: usize,
     pub(super) datatype: DataType,
@@ -53,7 +56,8 @@ pub(super) struct Stage {
     pub(super) lane: Lane,
     pub(super) kernels: Arc<KernelSet>,
     index: Cell<u64>,
-    samples: Samples,
+    /// Everybody's numbers in the element's type.
+    inputs: [Inputs; 3],
     pub(super) session: Session,
     pub(super) arena_bytes: usize,
 }
@@ -64,7 +68,8 @@ impl Stage {
         let lane = acquire(&session, &session.comm, &kernels, arena_bytes, Format::Auto)?;
         Lane::connect(&[&lane]).map_err(refused)?;
         let samples = Samples::draw(Distribution::Normal, session.comm.size);
-        Ok(Self { lane, kernels, index: Cell::new(0), samples, session, arena_bytes })
+        let inputs = DATATYPES.map(|datatype| samples.rounded(datatype));
+        Ok(Self { lane, kernels, index: Cell::new(0), inputs, session, arena_bytes })
     }
 
     /// A further lane on a communicator of its own.
@@ -75,8 +80,12 @@ impl Stage {
     }
 
     pub(super) fn input(&self, tensor: &Tensor) -> Vec<u8> {
+        self.input_of(self.session.comm.rank, tensor)
+    }
+
+    pub(super) fn input_of(&self, rank: usize, tensor: &Tensor) -> Vec<u8> {
         let write = |value, out: &mut Vec<u8>| encode(tensor.datatype, value, out);
-        self.samples.rounded(tensor.datatype).tensor(self.session.comm.rank, tensor.count, write)
+        self.inputs[tensor.element as usize].tensor(rank, tensor.count, write)
     }
 
     /// Puts the inputs into their places.
@@ -106,9 +115,9 @@ impl Stage {
             element: tensor.element,
             average: false,
         };
-        let plan = lane.plan(tensor.count).map_err(refused)?;
+        let plan = lane.plan(tensor.count, lane.shapes()[0]).map_err(refused)?;
         let index = self.index.replace(self.index.get() + 1);
-        Ok(Post { lane, plan, call, stream: stream.raw(), index })
+        Ok(Post { lane, plan, call, stream: stream.raw(), index, dry: None })
     }
 
     /// Each tensor by a call of its own, one after the other has ended.
@@ -124,11 +133,15 @@ impl Stage {
     pub(super) fn digest(&self, tensors: &[Tensor]) -> Result<String, RankError> {
         let mut digest = Digest::new();
         for tensor in tensors {
-            let mut output = vec![0; tensor.bytes()];
-            self.session.recv.read(tensor.offset(), &mut output)?;
-            digest.add(&output);
+            digest.add(&self.output(tensor)?);
         }
         Ok(digest.hex())
+    }
+
+    pub(super) fn output(&self, tensor: &Tensor) -> Result<Vec<u8>, RankError> {
+        let mut output = vec![0; tensor.bytes()];
+        self.session.recv.read(tensor.offset(), &mut output)?;
+        Ok(output)
     }
 }
 

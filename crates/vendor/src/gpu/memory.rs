@@ -173,6 +173,21 @@ impl PinnedBuffer {
         stream: &Stream,
     ) -> Result<(), GpuError> {
         let from = source.range(source_offset, bytes)?;
+        // SAFETY: the range is the source's, which whoever drops it keeps until the device is done.
+        unsafe { self.copy_from_address_async(offset, from, bytes, stream) }
+    }
+
+    /// The same from device memory that is not ours.
+    ///
+    /// # Safety
+    /// The range is device memory until the stream has passed the copy.
+    pub unsafe fn copy_from_address_async(
+        &self,
+        offset: usize,
+        from: DevicePtr,
+        bytes: usize,
+        stream: &Stream,
+    ) -> Result<(), GpuError> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => {
                 let to = self.address.as_ptr().wrapping_add(offset);

@@ -1,0 +1,88 @@
+//! What lies where in the arena, for packets of some size. Pure.
+//!
+//! Two slots, one for each chunk under way. A slot begins with a chunk's packets. Live, the two-shot adds room
+//! for a small chunk's received packets; those of a larger one lie in the application's output. Dry, it has
+//! room for all received packets, which then is where the result goes, in pieces that fit. In the one-shot
+//! the result of a dry run lies behind both slots: it is there only as long as the kernels' stream needs it.
+
+use crate::arena::STATS_ROOM;
+use crate::plan::{Chunk, SLOTS};
+use crate::shape::Algorithm;
+use airamp_codec::{BLOCK, packet_bytes};
+
+/// Blocks for each rank up to which the received packets of a chunk have a place in the arena. Those of
+/// a chunk with more always fit into its part of the output.
+const SMALL_PACKET_BLOCKS: usize = 2;
+/// Bytes of an element at most.
+const ELEMENT_BYTES: usize = 4;
+/// Pieces into which the result of a dry run's chunk is cut at most: with seven ranks, of which the room of seven packets
+/// holds one as elements of four bytes.
+pub(crate) const MOST_PIECES: usize = 7;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) ranks: usize,
+    pub(crate) dry: bool,
+}
+
+impl Layout {
+    /// Packets into which a chunk is cut.
+    pub(crate) fn packets_per_chunk(&self) -> usize {
+        match self.algorithm {
+            Algorithm::OneShot => 1,
+            Algorithm::TwoShot => self.ranks,
+        }
+    }
+
+    pub(crate) fn slot_bytes(&self, packet_elements: usize) -> usize {
+        let packets = self.ranks * packet_bytes(packet_elements);
+        match (self.algorithm, self.dry) {
+            (Algorithm::OneShot, _) => packets,
+            (Algorithm::TwoShot, false) => packets + self.ranks * small_packet_bytes(),
+            (Algorithm::TwoShot, true) => packets + self.result_bytes(packet_elements),
+        }
+    }
+
+    /// Bytes that a dry run has for a chunk's received packets, if any, and then for a piece of its result:
+    /// at least one packet's elements, whatever their type.
+    fn result_bytes(&self, packet_elements: usize) -> usize {
+        let result = packet_elements * ELEMENT_BYTES;
+        match self.algorithm {
+            Algorithm::OneShot => result,
+            Algorithm::TwoShot => result.max(self.ranks * packet_bytes(packet_elements)),
+        }
+    }
+
+    /// Packets of a chunk whose elements are a piece of a dry run's result.
+    pub(crate) fn packets_per_piece(&self, chunk: Chunk, element_bytes: usize) -> usize {
+        let fit = self.result_bytes(chunk.packet_elements) / (chunk.packet_elements * element_bytes);
+        fit.clamp(1, self.packets_per_chunk())
+    }
+
+    /// All that packets of that size need.
+    pub(crate) fn arena_bytes(&self, packet_elements: usize) -> usize {
+        let behind = match (self.algorithm, self.dry) {
+            (Algorithm::OneShot, true) => self.result_bytes(packet_elements),
+            _ => 0,
+        };
+        STATS_ROOM + SLOTS * self.slot_bytes(packet_elements) + behind
+    }
+
+    /// Elements of the largest packet with which everything fits into the arena.
+    pub(crate) fn largest_packet(&self, arena_bytes: usize) -> usize {
+        let room = arena_bytes.saturating_sub(STATS_ROOM) / SLOTS;
+        // No packet is shorter than its codes and scales.
+        let (mut fits, mut exceeds) = (0, room / (self.ranks.max(1) * (BLOCK + 2)) + 1);
+        while exceeds - fits > 1 {
+            let blocks = fits + (exceeds - fits) / 2;
+            *(if self.arena_bytes(blocks * BLOCK) <= arena_bytes { &mut fits } else { &mut exceeds }) =
+                blocks;
+        }
+        fits * BLOCK
+    }
+}
+
+fn small_packet_bytes() -> usize {
+    packet_bytes(SMALL_PACKET_BLOCKS * BLOCK)
+}
