@@ -9,6 +9,9 @@ const LONGEST_WARNING: usize = 8 << 10;
 pub fn check(loaded: &Loaded) {
     let settings = &loaded.settings;
     assert!((1.0..=100.0).contains(&settings.min_speedup));
+    assert!((0.0..=1.0).contains(&settings.max_vnmse));
+    assert!(settings.trial_ms <= 3_600_000);
+    assert!(settings.job.as_ref().is_none_or(|job| (1..=128).contains(&job.len())));
     assert!(settings.min_bytes <= 1 << 40);
     assert!((64 << 10..=4 << 30).contains(&settings.arena_bytes));
     assert!((10..=3_600_000).contains(&settings.consensus_timeout_ms));

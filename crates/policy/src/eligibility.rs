@@ -1,7 +1,7 @@
 //! Which AllReduce may be compressed at an index whose plan says so.
 
 /// The datatypes that can be compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Element {
     F16,
     Bf16,

@@ -18,15 +18,18 @@ pub const ENVIRONMENT_ONLY: &[(&str, &str)] = &[
     ("AIRAMP_HOME", "The folder in which `airamp` looks first for its libraries and `airamp-rank`."),
     (
         "AIRAMP_TEST_PLAN",
-        "For this project's tests, not for jobs: a folder that a test harness makes and names to all ranks of a \
-         job on one machine, through which they agree to compress. Without it nothing compresses in this release.",
+        "For this project's tests, not for jobs: any value makes the ranks compress every eligible call from the \
+         first on, without trials, if all ranks have it.",
     ),
 ];
+
+/// What schedulers and launchers call a job, the first that is set; not ours, so never warned about.
+const JOB_NAMES: [&str; 2] = ["SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"];
 
 /// Read by this project's tests only, so known but not documented to users.
 const FOR_TESTS: &str = "AIRAMP_BLESS";
 
-/// The variables that begin with AIRAMP_.
+/// The variables that begin with AIRAMP_, and the job's name.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
@@ -38,6 +41,11 @@ impl Environment {
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         // An empty variable is how shells and job scripts unset one.
         self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// The job's name where AIRAMP_JOB and the file give none.
+    pub(crate) fn job(&self) -> Option<&OsStr> {
+        JOB_NAMES.iter().find_map(|name| self.get(name))
     }
 
     /// Variables that nothing reads, with the name that was probably meant.
@@ -53,7 +61,9 @@ impl Environment {
 
 impl FromIterator<(OsString, OsString)> for Environment {
     fn from_iter<I: IntoIterator<Item = (OsString, OsString)>>(variables: I) -> Self {
-        let ours = |name: &OsString| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let ours = |name: &OsString| {
+            name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) || JOB_NAMES.iter().any(|job| name == job)
+        };
         Self(variables.into_iter().filter(|(name, _)| ours(name)).collect())
     }
 }
@@ -64,6 +74,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 fn is_known(name: &str) -> bool {
     name == FOR_TESTS
+        || JOB_NAMES.contains(&name)
         || OTHER_FAMILIES.iter().any(|family| name.starts_with(family))
         || names().any(|known| known == name)
 }

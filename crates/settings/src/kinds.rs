@@ -10,6 +10,9 @@ use serde::Serialize;
 /// The longest path that Linux accepts, without the final NUL.
 const MAX_PATH_BYTES: usize = 4095;
 
+/// Job names are shown and sent around.
+const MAX_NAME_BYTES: usize = 128;
+
 /// A value as its source wrote it, before anyone knows whether it is right.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Given {
@@ -320,5 +323,26 @@ impl Kind for FilePath {
 
     fn plain(&self, value: &Option<PathBuf>) -> Plain {
         value.as_ref().map_or(Plain::Unset, |path| Plain::Text(path.display().to_string()))
+    }
+}
+
+/// A word or two on one line, or nothing.
+pub(crate) struct Name;
+
+impl Kind for Name {
+    type Value = Option<String>;
+
+    fn read(&self, given: &Given) -> Option<Option<String>> {
+        let text = given.any_text()?;
+        let usable = (1..=MAX_NAME_BYTES).contains(&text.len()) && !text.contains(char::is_control);
+        usable.then(|| Some(text.to_owned()))
+    }
+
+    fn expects(&self) -> String {
+        format!("1 to {MAX_NAME_BYTES} bytes of text on one line")
+    }
+
+    fn plain(&self, value: &Option<String>) -> Plain {
+        value.as_ref().map_or(Plain::Unset, |name| Plain::Text(name.clone()))
     }
 }

@@ -17,7 +17,7 @@ pub use environment::{ENVIRONMENT_ONLY, Environment};
 pub use file::{FileError, MAX_FILE_BYTES};
 pub use kinds::{LogLevel, Mode, Plain, WireFormat};
 pub use resolve::{Effective, Loaded, Source, resolve};
-pub use table::{Setting, Settings, TABLE, Takes};
+pub use table::{Part, Setting, Settings, TABLE, Takes};
 
 use std::path::Path;
 

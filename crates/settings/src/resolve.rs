@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::file::{self, Entry, FileError};
 use crate::kinds::{Given, Mode, Plain};
 use crate::nearest::nearest;
-use crate::table::{COMPRESSION, Setting, Settings, TABLE};
+use crate::table::{Part, Setting, Settings, TABLE};
 
 /// A file of noise must not flood a job's log.
 const MOST_WARNINGS: usize = 20;
@@ -106,6 +106,7 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
         Err(error) => loaded.warn_of_file(&error),
     }
     loaded.take_environment(environment);
+    loaded.settle_job(environment);
     loaded.settle_mode();
     loaded.shorten_warnings();
     loaded
@@ -145,7 +146,7 @@ impl Loaded {
             self.sources[index] = source;
             return;
         }
-        if setting.takes == COMPRESSION {
+        if setting.part == Part::Compression {
             self.rejected.push(setting.env);
         }
         let used = (setting.value)(&self.settings);
@@ -173,12 +174,15 @@ impl Loaded {
             self.settings.mode = Mode::On;
             self.sources[mode] = self.sources[switch];
         }
-        if self.settings.mode != Mode::Observe {
-            let source = self.describe(self.sources[mode]);
-            let mode = (TABLE[mode].value)(&self.settings);
-            self.warnings.push(format!(
-                "mode {mode} ({source}): compression is not in this release, so it acts as observe"
-            ));
+    }
+
+    /// What the scheduler calls the job is its name, unless somebody gave it another. What does not suit is left
+    /// out in silence: it is not ours.
+    fn settle_job(&mut self, environment: &Environment) {
+        let Some(index) = TABLE.iter().position(|setting| setting.key == "job") else { return };
+        let Some(name) = environment.job().filter(|_| self.sources[index] == Source::Default) else { return };
+        if (TABLE[index].store)(&mut self.settings, &environment_value(name)) {
+            self.sources[index] = Source::Environment;
         }
     }
 

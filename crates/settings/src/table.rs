@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use crate::kinds::{
-    Address, Decimal, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Plain, Size, Switch,
+    Address, Decimal, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Name, Plain, Size, Switch,
     WIRE_FORMATS, Whole, WireFormat,
 };
 
@@ -34,6 +34,26 @@ impl Takes {
     }
 }
 
+/// The part of the product that a setting steers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Library,
+    /// What is compressed, and how the ranks agree on it: a wrong value keeps this rank, and with it all, from compressing.
+    Compression,
+    GhostKernels,
+    Daemon,
+}
+
+impl Part {
+    const fn takes(self) -> Takes {
+        match self {
+            Self::Library | Self::Compression => Takes::Effect,
+            Self::GhostKernels => Takes::EffectWith("ghost kernels"),
+            Self::Daemon => Takes::EffectWith("the metrics daemon"),
+        }
+    }
+}
+
 /// One row of the table.
 pub struct Setting {
     /// Name in the environment.
@@ -42,6 +62,7 @@ pub struct Setting {
     pub key: &'static str,
     /// One sentence for people.
     pub doc: &'static str,
+    pub part: Part,
     pub takes: Takes,
     /// What a right value looks like; completes the sentence "expected …".
     pub expects: fn() -> String,
@@ -58,7 +79,7 @@ impl Setting {
 }
 
 macro_rules! settings {
-    ($($env:literal $key:ident: $type:ty = $default:expr, $kind:expr, $takes:expr, $doc:literal;)*) => {
+    ($($env:literal $key:ident: $type:ty = $default:expr, $kind:expr, $part:expr, $doc:literal;)*) => {
         /// The value of every setting. Each lies inside the bounds that its row gives.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Settings {
@@ -77,7 +98,8 @@ macro_rules! settings {
                 env: $env,
                 key: stringify!($key),
                 doc: $doc,
-                takes: $takes,
+                part: $part,
+                takes: $part.takes(),
                 expects: || $kind.expects(),
                 value: |settings| $kind.plain(&settings.$key),
                 store: |settings, given| match $kind.read(given) {
@@ -92,58 +114,68 @@ macro_rules! settings {
     };
 }
 
-pub(crate) const COMPRESSION: Takes = Takes::EffectWith("compression");
-
 settings! {
-    "AIRAMP_DISABLE" disable: bool = false, Switch, Takes::Effect,
+    "AIRAMP_DISABLE" disable: bool = false, Switch, Part::Library,
         "Makes the library inert: every call goes straight to the vendor's function and nothing is watched.";
 
-    "AIRAMP_MODE" mode: Mode = Mode::Observe, MODES, Takes::Effect,
-        "`observe` watches calls and changes nothing; `shadow` (dry trials beside the real calls) and `on` (compression, which is lossy) are accepted and act as `observe` until compression is released.";
+    "AIRAMP_MODE" mode: Mode = Mode::Observe, MODES, Part::Compression,
+        "`observe` watches calls and changes nothing; `shadow` adds dry trials at a bounded rate, which tell what compression would gain and cost and never touch a result; `on` compresses, which is lossy, where all ranks agree on it and it was measured to pay.";
 
-    "AIRAMP_ENABLE_FP8_ALLREDUCE" enable_fp8_allreduce: bool = false, Switch, COMPRESSION,
+    "AIRAMP_ENABLE_FP8_ALLREDUCE" enable_fp8_allreduce: bool = false, Switch, Part::Compression,
         "`1` means mode `on`; `0` leaves the mode as it is.";
 
-    "AIRAMP_WIRE_FORMAT" wire_format: WireFormat = WireFormat::Auto, WIRE_FORMATS, COMPRESSION,
+    "AIRAMP_WIRE_FORMAT" wire_format: WireFormat = WireFormat::Auto, WIRE_FORMATS, Part::Compression,
         "The 8-bit format on the wire; `auto` chooses E4M3 or INT8 block by block, by a rule on the INT8 codes that stands for the smaller error.";
 
-    "AIRAMP_MIN_SPEEDUP" min_speedup: f64 = 1.05, Decimal { least: 1.0, most: 100.0 }, COMPRESSION,
+    "AIRAMP_MIN_SPEEDUP" min_speedup: f64 = 1.05, Decimal { least: 1.0, most: 100.0 }, Part::Compression,
         "A class of calls is compressed only if it was measured to be at least this many times as fast.";
 
-    "AIRAMP_MIN_BYTES" min_bytes: u64 = MIB, Size { least: 0, most: 1024 * GIB }, COMPRESSION,
+    "AIRAMP_MAX_VNMSE" max_vnmse: f64 = 2e-3, Decimal { least: 0.0, most: 1.0 }, Part::Compression,
+        "A class of calls is compressed only if its error, as a share of the signal's power (vNMSE), was measured to be at most this; while it is compressed, a larger error switches compression off.";
+
+    "AIRAMP_TRIAL_MS" trial_ms: u64 = 10_000, Whole { least: 0_u64, most: 60 * MINUTE_MS }, Part::Compression,
+        "The most time that dry trials may take in the life of a communicator, in milliseconds; what has not been tried by then goes to the vendor.";
+
+    "AIRAMP_TUNING_CACHE" tuning_cache: Option<PathBuf> = None, FilePath, Part::Library,
+        "A file that keeps what was decided for the next job with the same ranks, hosts, hardware, versions and settings; it is used where all ranks hold the same.";
+
+    "AIRAMP_MIN_BYTES" min_bytes: u64 = MIB, Size { least: 0, most: 1024 * GIB }, Part::Compression,
         "Smaller messages are never compressed.";
 
-    "AIRAMP_ARENA_BYTES" arena_bytes: u64 = 16 * MIB, Size { least: 64 * KIB, most: 4 * GIB }, COMPRESSION,
+    "AIRAMP_ARENA_BYTES" arena_bytes: u64 = 16 * MIB, Size { least: 64 * KIB, most: 4 * GIB }, Part::Compression,
         "Device memory that each rank may use as scratch space.";
 
     "AIRAMP_CONSENSUS_TIMEOUT_MS" consensus_timeout_ms: u64 = 5_000,
-        Whole { least: 10_u64, most: 60 * MINUTE_MS }, COMPRESSION,
-        "The longest that creating a communicator waits for the other ranks' verdict, in milliseconds.";
+        Whole { least: 10_u64, most: 60 * MINUTE_MS }, Part::Compression,
+        "The longest that creating a communicator waits for other ranks, in milliseconds: before the vendor's part until its leader is reached, and after it for the verdict. A rank that has pledged waits for AIRAMP_DOUBT_MS.";
 
-    "AIRAMP_DOUBT_MS" doubt_ms: u64 = 30_000, Whole { least: 100_u64, most: 60 * MINUTE_MS }, COMPRESSION,
+    "AIRAMP_DOUBT_MS" doubt_ms: u64 = 30_000, Whole { least: 100_u64, most: 60 * MINUTE_MS }, Part::Compression,
         "The longest that a rank which has pledged a change waits for a lost verdict before it returns an error, in milliseconds.";
 
+    "AIRAMP_JOB" job: Option<String> = None, Name, Part::Library,
+        "The job's name for `airamp disable --job` and `airamp enable --job`; where it is unset, SLURM_JOB_ID or TORCHELASTIC_RUN_ID stands in.";
+
     "AIRAMP_ENABLE_GHOST_KERNELS" enable_ghost_kernels: bool = false, Switch,
-        Takes::EffectWith("ghost kernels"),
+        Part::GhostKernels,
         "Keeps the GPU awake in predicted idle gaps with tiny kernels.";
 
     "AIRAMP_METRICS_ADDR" metrics_addr: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST), Address,
-        Takes::EffectWith("the metrics daemon"),
+        Part::Daemon,
         "The address at which the daemon serves metrics.";
 
     "AIRAMP_METRICS_PORT" metrics_port: u16 = 9090, Whole { least: 1_u16, most: u16::MAX },
-        Takes::EffectWith("the metrics daemon"),
+        Part::Daemon,
         "The TCP port at which the daemon serves metrics.";
 
-    "AIRAMP_NCCL_PATH" nccl_path: Option<PathBuf> = None, FilePath, Takes::Effect,
+    "AIRAMP_NCCL_PATH" nccl_path: Option<PathBuf> = None, FilePath, Part::Library,
         "The NCCL or RCCL library to use where the process has not loaded one itself.";
 
-    "AIRAMP_KERNEL_DIR" kernel_dir: Option<PathBuf> = None, FilePath, Takes::Effect,
+    "AIRAMP_KERNEL_DIR" kernel_dir: Option<PathBuf> = None, FilePath, Part::Library,
         "A folder with other code objects than the embedded ones, as `airamp kernels build` writes it: `airamp bench` uses them, and so does the library where it compresses.";
 
-    "AIRAMP_LOG" log: LogLevel = LogLevel::Warn, LOG_LEVELS, Takes::Effect,
+    "AIRAMP_LOG" log: LogLevel = LogLevel::Warn, LOG_LEVELS, Part::Library,
         "How much the library logs; each level includes those before it.";
 
-    "AIRAMP_LOG_FILE" log_file: Option<PathBuf> = None, FilePath, Takes::Effect,
+    "AIRAMP_LOG_FILE" log_file: Option<PathBuf> = None, FilePath, Part::Library,
         "The file to which log lines are appended; without it they go to stderr.";
 }

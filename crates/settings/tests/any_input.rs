@@ -15,6 +15,9 @@ fn within_bounds(loaded: &Loaded) -> bool {
         path.as_ref().is_none_or(|path| (1..=4095).contains(&path.as_os_str().len()))
     };
     (1.0..=100.0).contains(&settings.min_speedup)
+        && (0.0..=1.0).contains(&settings.max_vnmse)
+        && settings.trial_ms <= 3_600_000
+        && settings.job.as_ref().is_none_or(|job| (1..=128).contains(&job.len()))
         && settings.min_bytes <= 1 << 40
         && (64 << 10..=4 << 30).contains(&settings.arena_bytes)
         && (10..=3_600_000).contains(&settings.consensus_timeout_ms)
@@ -22,6 +25,7 @@ fn within_bounds(loaded: &Loaded) -> bool {
         && settings.metrics_port >= 1
         && path_fits(&settings.nccl_path)
         && path_fits(&settings.log_file)
+        && path_fits(&settings.tuning_cache)
         && loaded.warnings.len() <= 21
 }
 

@@ -81,10 +81,14 @@ fn every_setting_is_read_from_the_file() {
         enable_fp8_allreduce = false
         wire_format = "int8"
         min_speedup = 2
+        max_vnmse = 0.5
+        trial_ms = 0
+        tuning_cache = "/var/cache/airamp.toml"
         min_bytes = "2 KiB"
         arena_bytes = 1048576
         consensus_timeout_ms = 100
         doubt_ms = 200
+        job = "night run"
         enable_ghost_kernels = true
         metrics_addr = "::1"
         metrics_port = 1
@@ -102,10 +106,14 @@ fn every_setting_is_read_from_the_file() {
         enable_fp8_allreduce: false,
         wire_format: WireFormat::Int8,
         min_speedup: 2.0,
+        max_vnmse: 0.5,
+        trial_ms: 0,
+        tuning_cache: Some("/var/cache/airamp.toml".into()),
         min_bytes: 2048,
         arena_bytes: 1 << 20,
         consensus_timeout_ms: 100,
         doubt_ms: 200,
+        job: Some("night run".into()),
         enable_ghost_kernels: true,
         metrics_addr: "::1".parse().expect("an address"),
         metrics_port: 1,
@@ -219,7 +227,36 @@ fn the_compression_switch_turns_the_mode_on() {
     let loaded = from_environment(&[("AIRAMP_ENABLE_FP8_ALLREDUCE", "1")]);
     assert_eq!(loaded.settings.mode, Mode::On);
     assert_eq!(source_of(&loaded, "mode"), Source::Environment);
-    assert_only_warning(&loaded, &["mode on (environment)", "not in this release"]);
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn a_wrong_value_for_compression_is_rejected_and_not_only_replaced() {
+    let loaded = from_environment(&[("AIRAMP_MODE", "shadwo"), ("AIRAMP_ENABLE_FP8_ALLREDUCE", "1")]);
+    assert_eq!(loaded.rejected, ["AIRAMP_MODE"], "who asked for shadow must not get on");
+    let loaded = from_environment(&[("AIRAMP_MAX_VNMSE", "nan"), ("AIRAMP_TRIAL_MS", "-1")]);
+    assert_eq!(loaded.rejected, ["AIRAMP_MAX_VNMSE", "AIRAMP_TRIAL_MS"]);
+    assert!(from_environment(&[("AIRAMP_LOG", "loud")]).rejected.is_empty());
+}
+
+#[test]
+fn a_job_without_a_name_has_the_schedulers() {
+    let name = |variables: &[(&str, &str)]| from_environment(variables).settings.job;
+    assert_eq!(name(&[]), None);
+    assert_eq!(name(&[("TORCHELASTIC_RUN_ID", "run-7")]).as_deref(), Some("run-7"));
+    let both = [("TORCHELASTIC_RUN_ID", "run-7"), ("SLURM_JOB_ID", "4711")];
+    assert_eq!(name(&both).as_deref(), Some("4711"));
+    assert_eq!(name(&[("SLURM_JOB_ID", "4711"), ("AIRAMP_JOB", "mine")]).as_deref(), Some("mine"));
+    let file = Folder::holding("job = \"from the file\"").resolve(&[("SLURM_JOB_ID", "4711")]);
+    assert_eq!(file.settings.job.as_deref(), Some("from the file"));
+}
+
+#[test]
+fn a_schedulers_name_that_does_not_suit_is_nobodys_fault() {
+    let loaded = from_environment(&[("SLURM_JOB_ID", &"x".repeat(129))]);
+    assert_eq!((loaded.settings.job, loaded.warnings.len()), (None, 0));
+    let loaded = from_environment(&[("AIRAMP_JOB", &"x".repeat(129))]);
+    assert_only_warning(&loaded, &["AIRAMP_JOB", "1 to 128 bytes of text on one line"]);
 }
 
 #[test]

@@ -1,0 +1,122 @@
+//! A class about which there is a decision, and whether what is measured since still bears it out.
+
+use super::TunerConfig;
+use super::watch::Watch;
+use crate::cache::Figure;
+use crate::explain::Decision;
+
+/// A time that differs by this factor has changed.
+const CHANGED: f64 = 1.5;
+/// Two measurements of an unchanged thing differ by less.
+const SAME: f64 = 1.25;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    Compressed {
+        variant: u8,
+    },
+    /// Measured, and it does not pay or is not exact enough.
+    Refused,
+    /// The vendor's because nothing is known.
+    Left,
+}
+
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) choice: Choice,
+    pub(super) figure: Option<Figure>,
+    pub(super) since: Option<u64>,
+    pub(super) watch: Watch,
+    /// Count and time of a call under the conditions of the choice.
+    expected: Option<(u64, f64)>,
+}
+
+/// Why a class should be tried again.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) reason: String,
+    /// To go on as it is would be slower than the vendor.
+    pub(super) harmful: bool,
+}
+
+impl Settled {
+    /// `before`: what was settled when the class was last watched.
+    pub(super) fn new(choice: Choice, figure: Option<Figure>, before: Option<&Self>) -> Self {
+        let expected = figure.map(|figure| {
+            let promised = (figure.count, choice.time_of(&figure));
+            // A dry run and a live call differ a little. Where a second measurement gave the same as the first, the
+            // watched calls did not change either, and are what to expect.
+            before.and_then(|before| before.confirmed_by(choice, &figure)).unwrap_or(promised)
+        });
+        Self { choice, figure, since: None, watch: Watch::default(), expected }
+    }
+
+    /// Nothing that was watched before counts any more.
+    pub(super) fn restart(&mut self) {
+        self.since = None;
+        self.watch = Watch::default();
+    }
+
+    fn confirmed_by(&self, choice: Choice, figure: &Figure) -> Option<(u64, f64)> {
+        let same_path = self.choice.is_compressed() == choice.is_compressed();
+        let ratio = choice.time_of(figure) / choice.time_of(self.figure.as_ref()?)
+            * (self.figure?.count as f64 / figure.count as f64);
+        let same = same_path && ratio < SAME && ratio > 1.0 / SAME;
+        self.watch.quickest().filter(|_| same)
+    }
+
+    /// What a full window of watched calls says.
+    pub(super) fn judge(&mut self, config: &TunerConfig) -> Option<Change> {
+        if self.choice == Choice::Left {
+            return Some(Change {
+                reason: "calls go on, and may be measurable now".to_owned(),
+                harmful: false,
+            });
+        }
+        self.loses(config).or_else(|| self.changed())
+    }
+
+    fn loses(&self, config: &TunerConfig) -> Option<Change> {
+        let figure = self.figure.filter(|_| self.choice.is_compressed())?;
+        let best_us = self.watch.best(figure.count)?.at_least_us;
+        (best_us > figure.vendor_us / config.min_speedup).then(|| Change {
+            reason: format!(
+                "compressed calls take {best_us:.0} us and no longer pay: the vendor's took {:.0} us",
+                figure.vendor_us
+            ),
+            harmful: true,
+        })
+    }
+
+    fn changed(&mut self) -> Option<Change> {
+        let Some((count, expected_us)) = self.expected else {
+            self.expected = self.watch.quickest();
+            return None;
+        };
+        let best = self.watch.best(count)?;
+        let now_us = if best.at_most_us < expected_us / CHANGED {
+            best.at_most_us
+        } else if best.at_least_us > expected_us * CHANGED && !self.choice.is_compressed() {
+            best.at_least_us
+        } else {
+            return None;
+        };
+        let reason = format!("conditions changed: calls take {now_us:.0} us and took {expected_us:.0} us");
+        Some(Change { reason, harmful: false })
+    }
+}
+
+impl Choice {
+    pub(super) fn decision(self) -> Decision {
+        if self.is_compressed() { Decision::Compressed } else { Decision::Vendor }
+    }
+
+    pub(super) fn is_compressed(self) -> bool {
+        matches!(self, Self::Compressed { .. })
+    }
+
+    /// Of the path that the choice takes.
+    fn time_of(self, figure: &Figure) -> f64 {
+        if self.is_compressed() { figure.ours_us } else { figure.vendor_us }
+    }
+}
