@@ -1,5 +1,5 @@
 /* Two ranks in one process make N compressed AllReduces each, in groups of one thread or in a thread per
- * rank, and print how many allocations and mutex operations the library made meanwhile.
+ * rank, and print how many allocations and mutex operations the library made in these calls.
  *
  *   compressed_calls group|threads N */
 #define _GNU_SOURCE
@@ -22,13 +22,14 @@ int cudaDeviceSynchronize(void);
 enum { RANKS = 2, COUNT = 8192, FLOAT = 7, SUM = 0 };
 
 static volatile int counting;
+static __thread int calling; /* not the library's own thread */
 static long allocations, locks;
 static char *from, *to;
 
 /* Whether a call comes from the library. */
 static void count(long *counter, void *caller)
 {
-    if (counting && (char *)caller >= from && (char *)caller < to)
+    if (counting && calling && (char *)caller >= from && (char *)caller < to)
         __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
 }
 
@@ -72,6 +73,7 @@ static int call(int rank)
 static int in_groups(void)
 {
     int failed = 0;
+    calling = 1;
     for (long i = 0; i < calls; i++) {
         failed |= ncclGroupStart();
         for (int rank = 0; rank < RANKS; rank++)
@@ -84,6 +86,7 @@ static int in_groups(void)
 static void *one_rank(void *rank)
 {
     long failed = cudaSetDevice((int)(long)rank);
+    calling = 1;
     for (long i = 0; i < calls; i++)
         failed |= call((int)(long)rank);
     return (void *)failed;

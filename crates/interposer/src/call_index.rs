@@ -64,7 +64,13 @@ impl CallIndex {
 
     /// Whether the calls of that generation are counted.
     pub(crate) fn is_counting(&self, generation: Generation) -> bool {
-        self.reserved.load(Ordering::SeqCst) >> COUNT_BITS == u64::from(generation.0)
+        self.reserved_of(generation).is_some()
+    }
+
+    /// How many calls of that generation were made; `None` if they are not counted, or no more.
+    pub(crate) fn reserved_of(&self, generation: Generation) -> Option<u64> {
+        let seen = self.reserved.load(Ordering::SeqCst);
+        (seen >> COUNT_BITS == u64::from(generation.0)).then_some(seen & COUNT_MASK)
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -126,6 +132,7 @@ mod tests {
         index.start(Generation(8));
         index.commit(Generation(7), 1);
         assert_eq!(index.reserve(Generation(7)), None);
+        assert_eq!((index.reserved_of(Generation(7)), index.reserved_of(Generation(8))), (None, Some(0)));
         assert_eq!(index.counts(), Counts { reserved: 0, committed: 0 });
     }
 }

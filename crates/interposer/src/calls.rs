@@ -76,7 +76,10 @@ pub(crate) struct AllReduce {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Call {
-    Identify,
+    /// `id` is where the vendor writes it; null for one that only lets a communicator grow.
+    Identify {
+        id: *mut UniqueId,
+    },
     Create {
         at: *mut Comm,
         nranks: c_int,
@@ -118,8 +121,13 @@ impl Call {
     }
 }
 
-pub(crate) fn identify() -> Call {
-    Call::Identify
+pub(crate) fn identify(id: *mut UniqueId) -> Call {
+    Call::Identify { id }
+}
+
+/// Communicators that grow are never compressed.
+pub(crate) fn identify_growth() -> Call {
+    identify(std::ptr::null_mut())
 }
 
 pub(crate) fn create(
@@ -130,6 +138,19 @@ pub(crate) fn create(
     id: *const UniqueId,
 ) -> Call {
     Call::Create { at, nranks, rank, config, id }
+}
+
+/// The ranks meet under the first id.
+pub(crate) fn create_by_ids(
+    at: *mut Comm,
+    nranks: c_int,
+    rank: c_int,
+    config: *mut Config,
+    ids: *const UniqueId,
+    id_count: c_int,
+) -> Call {
+    let id = if id_count > 0 { ids } else { std::ptr::null() };
+    create(at, nranks, rank, config, id)
 }
 
 pub(crate) fn create_all(at: *mut Comm, count: c_int) -> Call {

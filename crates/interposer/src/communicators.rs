@@ -8,7 +8,8 @@
 use crate::call_index::{CallIndex, Generation};
 use crate::calls::Derivation;
 use crate::clique::Clique;
-use crate::compression::Active;
+use crate::compression::{Active, Seated};
+use airamp_vendor_abi::nccl::NcclResult;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
@@ -65,7 +66,10 @@ pub(crate) struct Entry {
     children: [AtomicU32; 3],
     /// Compression, where all ranks have agreed on it. Read under a pin.
     active: AtomicPtr<Active>,
-    is_poisoned: AtomicBool,
+    /// Its seat in the agreement, from an `Arc`; null: none. Changed and read in turns.
+    seat: AtomicPtr<Seated>,
+    /// What its calls return since the ranks may no longer do the same, or success.
+    poison: AtomicI32,
     pub(crate) index: CallIndex,
 }
 
@@ -93,7 +97,8 @@ impl Entry {
             clique: AtomicU64::new(0),
             children: [const { AtomicU32::new(0) }; 3],
             active: AtomicPtr::new(std::ptr::null_mut()),
-            is_poisoned: AtomicBool::new(false),
+            seat: AtomicPtr::new(std::ptr::null_mut()),
+            poison: AtomicI32::new(NcclResult::SUCCESS.0),
             index: CallIndex::new(),
         }
     }
@@ -108,7 +113,7 @@ impl Entry {
         self.is_blocking.store(facts.blocking, Ordering::Relaxed);
         self.clique.store(facts.clique.0, Ordering::Relaxed);
         self.children.iter().for_each(|children| children.store(0, Ordering::Relaxed));
-        self.is_poisoned.store(false, Ordering::Relaxed);
+        self.poison.store(NcclResult::SUCCESS.0, Ordering::Relaxed);
         self.index.start(generation);
         generation
     }
@@ -150,7 +155,13 @@ impl Entry {
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
-        self.is_poisoned.load(Ordering::SeqCst)
+        self.poison().is_some()
+    }
+
+    /// The error that calls on it return.
+    pub(crate) fn poison(&self) -> Option<NcclResult> {
+        let result = NcclResult(self.poison.load(Ordering::SeqCst));
+        (result != NcclResult::SUCCESS).then_some(result)
     }
 }
 
@@ -174,24 +185,35 @@ impl Known {
 
     /// From here on its calls fail: the ranks may no longer do the same.
     pub(crate) fn poison(self) {
+        self.poison_as(NcclResult::INTERNAL_ERROR);
+    }
+
+    /// The same, with another error than our own; the first one stays.
+    pub(crate) fn poison_as(self, result: NcclResult) {
         let _turn = Turn::take();
-        if self.is_current() {
-            self.entry.is_poisoned.store(true, Ordering::SeqCst);
+        if self.is_current() && !self.entry.is_poisoned() {
+            self.entry.poison.store(result.0, Ordering::SeqCst);
         }
     }
 
     /// Switches compression on, before the application has the communicator.
-    pub(crate) fn activate(self, active: Box<Active>) {
+    /// Gives it back if the communicator is gone.
+    pub(crate) fn activate(self, active: Box<Active>) -> Option<Box<Active>> {
         let _turn = Turn::take();
-        if self.is_current() {
-            self.entry.active.store(Box::into_raw(active), Ordering::SeqCst);
+        if !self.is_current() {
+            return Some(active);
         }
+        self.entry.active.store(Box::into_raw(active), Ordering::SeqCst);
+        None
     }
 
     /// Lets a call of ours that is under way on another thread end soon, or takes that back.
     fn stop_calls(self, stopped: bool) {
         if let Some(active) = self.pin().as_ref().and_then(Pin::active) {
             active.lane().stop(stopped);
+        }
+        if let Some(seated) = self.seat().filter(|_| stopped) {
+            seated.wake();
         }
     }
 
@@ -345,9 +367,12 @@ pub(crate) fn clear() {
         entry.pins.store(0, Ordering::Relaxed);
         // The device that it is about is the parent's.
         entry.active.store(std::ptr::null_mut(), Ordering::Relaxed);
+        // And so are those whom it agreed with.
+        entry.seat.store(std::ptr::null_mut(), Ordering::Relaxed);
         entry.address.store(NEVER, Ordering::Relaxed);
     }
 }
 
+mod seat;
 #[cfg(test)]
 mod tests;

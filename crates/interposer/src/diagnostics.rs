@@ -1,6 +1,7 @@
 //! What tests and tools may ask of the loaded library. Not part of NCCL's interface.
 
 use crate::{communicators, compression};
+use airamp_agreement::Plan;
 use airamp_vendor_abi::nccl::Comm;
 use std::ffi::{c_double, c_int, c_ulonglong};
 
@@ -42,6 +43,42 @@ unsafe extern "C" fn airampCompressedCalls(comm: Comm, calls: *mut c_ulonglong) 
     };
     // SAFETY: the caller's word.
     unsafe { calls.write(compressed) };
+    0
+}
+
+/// Writes how many calls of the communicator were tried: a dry run, and then the vendor's function. Returns 0,
+/// or 1 if its ranks have agreed on nothing.
+///
+/// # Safety
+/// `calls` points to one integer.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "named as the functions beside it are")]
+unsafe extern "C" fn airampTrialCalls(comm: Comm, calls: *mut c_ulonglong) -> c_int {
+    let Some(trials) = compression::trial_calls(comm) else {
+        return 1;
+    };
+    // SAFETY: the caller's word.
+    unsafe { calls.write(trials) };
+    0
+}
+
+/// Writes what the ranks have agreed on for the communicator's next call, a byte per class and more, and the call
+/// index from which it holds. Returns 0, or 1 if they have agreed on nothing.
+///
+/// # Safety
+/// `plan` points to 64 bytes; `from` is null or points to one integer.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "named as the functions beside it are")]
+unsafe extern "C" fn airampPlan(comm: Comm, plan: *mut Plan, from: *mut c_ulonglong) -> c_int {
+    let Some((index, agreed)) = compression::plan_in_force(comm) else {
+        return 1;
+    };
+    // SAFETY: the caller's word.
+    unsafe { plan.write(agreed) };
+    if !from.is_null() {
+        // SAFETY: as above.
+        unsafe { from.write(index) };
+    }
     0
 }
 

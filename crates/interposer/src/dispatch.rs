@@ -5,8 +5,9 @@
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, Ending, GroupCall, Kind, Operation};
 use crate::communicators::{self, Facts, Known, Origin};
+use crate::compression::Joining;
 use crate::lifecycle::{self, warn_once};
-use crate::thread::{self, Thread};
+use crate::thread::{self, Expected, Thread};
 use crate::{clique::Clique, compression, log, startup};
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::sync::atomic::AtomicBool;
@@ -21,6 +22,8 @@ pub(crate) enum Ticket {
     Stranger,
     /// The communicator accepts no new use of ours.
     Ending(Known),
+    /// A communicator is being made whose rank has come to the agreement.
+    Joining(Joining),
 }
 
 /// Undoes the part before where the vendor leaves by an exception and there is no part after.
@@ -36,6 +39,7 @@ impl Drop for Undo<'_> {
         match self.ticket {
             Some(Ticket::Reserved(known, _)) => known.entry.index.roll_back(known.generation, 1),
             Some(Ticket::Ending(known)) => known.cancel_end(),
+            Some(Ticket::Joining(joining)) => give_up_seat(joining),
             _ => {}
         }
         if let Call::Group(end @ (GroupCall::End | GroupCall::SimulateEnd)) = self.call {
@@ -73,7 +77,7 @@ pub(crate) fn observe(
     call: &Call,
     forward: impl Forward,
 ) -> NcclResult {
-    let ticket = ours(function, Moment::Before, || before(function, call));
+    let ticket = ours(function, Moment::Before, || before(thread, function, vendor, call));
     pass_on(thread, function, vendor, call, ticket, forward)
 }
 
@@ -97,17 +101,33 @@ pub(crate) fn pass_on(
 }
 
 #[inline]
-fn before(function: &str, call: &Call) -> Ticket {
+fn before(thread: &Thread, function: &str, vendor: u8, call: &Call) -> Ticket {
     match *call {
         Call::Operation(operation) => reserve(function, &operation),
+        Call::Group(GroupCall::End) if thread.has_fresh() && thread.group_depth(vendor) == 1 => {
+            compression::await_hellos(thread, vendor);
+            Ticket::Nothing
+        }
         Call::Group(_) | Call::Operator | Call::DropOperator | Call::Health { .. } => Ticket::Nothing,
         Call::End { how, comm } => begin_end(how, comm),
         Call::Derive { parent, .. } if call.aborts_parent() => begin_end(Ending::Revoke, parent),
-        Call::Identify | Call::Create { .. } | Call::CreateAll { .. } | Call::Derive { .. } => {
+        Call::Create { rank, nranks, config, id, .. } => {
+            startup::decide();
+            let blocking = lifecycle::is_blocking(config, true);
+            let is_outside = thread.group_depth(vendor) == 0;
+            compression::join(id, rank, nranks, blocking, is_outside).map_or(Ticket::Nothing, Ticket::Joining)
+        }
+        Call::Identify { .. } | Call::CreateAll { .. } | Call::Derive { .. } => {
             startup::decide();
             Ticket::Nothing
         }
     }
+}
+
+/// The communicator was not made.
+fn give_up_seat(joining: Joining) {
+    // SAFETY: the call that it was made for ends here, so that nobody else takes it.
+    unsafe { joining.into_seated() }.end();
 }
 
 /// Whether a call counts towards the index: every rank answers the same for the same call.
@@ -151,21 +171,31 @@ fn after(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclR
         }
         (Call::Group(call), _) => after_group(thread, vendor, call, result),
         (Call::End { how, .. }, Ticket::Ending(known)) => lifecycle::ended(how, known, result),
-        (Call::Create { .. } | Call::CreateAll { .. }, _) if result.is_accepted() => {
-            after_creation(thread, vendor, call);
+        (Call::Identify { id }, _) if result.is_accepted() => compression::introduce(id),
+        (Call::End { how: Ending::Finalize, comm }, _) if result.is_accepted() => {
+            communicators::find(comm as usize).into_iter().for_each(compression::leave);
         }
+        (Call::Create { .. } | Call::CreateAll { .. }, _) if result.is_accepted() => {
+            after_creation(thread, vendor, call, ticket);
+        }
+        (Call::Create { .. }, Ticket::Joining(joining)) => give_up_seat(joining),
         (Call::Derive { .. }, ticket) => after_derivation(thread, vendor, call, ticket, result),
         _ => {}
     }
 }
 
-fn after_creation(thread: &Thread, vendor: u8, call: &Call) {
+fn after_creation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket) {
     match *call {
         Call::Create { at, nranks, rank, config, id } => {
             let blocking = lifecycle::is_blocking(config, true);
             let clique = Clique::UNKNOWN;
             let facts = Facts { origin: Origin::Created, vendor, rank, nranks, blocking, clique };
-            lifecycle::created(thread, at, id, facts);
+            let seated = match ticket {
+                // SAFETY: made for this call, and nobody else takes it.
+                Ticket::Joining(joining) => Some(unsafe { joining.into_seated() }),
+                _ => None,
+            };
+            lifecycle::created(thread, at, id, facts, seated);
         }
         Call::CreateAll { at, count } => lifecycle::created_all(thread, vendor, at, count),
         _ => {}
@@ -191,7 +221,8 @@ fn after_derivation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, re
     let blocking = lifecycle::is_blocking(config, inherited) && result == NcclResult::SUCCESS;
     let clique = parent.map_or(Clique::UNKNOWN, |it| it.entry.next_child(how, detail));
     let origin = lifecycle::origin_of(how);
-    lifecycle::derived(thread, at, Facts { origin, vendor, rank: -1, nranks: -1, blocking, clique });
+    let facts = Facts { origin, vendor, rank: -1, nranks: -1, blocking, clique };
+    lifecycle::derived(thread, Expected { at, parent, facts });
 }
 
 /// Outside a group a call has its effect when it returns; inside, when the group ends.
@@ -240,11 +271,13 @@ fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) {
         },
         |expected| {
             if took_effect {
-                fresh.extend(lifecycle::enter_derived(thread, expected.at, &expected.facts));
+                fresh.extend(lifecycle::enter_derived(thread, &expected));
             }
         },
     );
-    if took_effect && !fresh.is_empty() {
+    if !took_effect {
+        fresh.iter().for_each(|fresh| compression::leave(fresh.known));
+    } else if !fresh.is_empty() {
         compression::offer(thread, &fresh);
     }
 }

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static BYSTANDER: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn watch() {
-    // SAFETY: the handler is a plain function that only stores, and the library is never unloaded.
+    // SAFETY: the handler only stores and closes descriptors, and the library is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
 unsafe extern "C" fn in_child() {
     BYSTANDER.store(true, Ordering::Relaxed);
+    airamp_control::abandon_in_child();
     communicators::clear();
     compression::clear();
     thread::with(thread::Thread::clear);

@@ -4,28 +4,46 @@
 use crate::calls::{Derivation, Ending, Kind};
 use crate::clique::Clique;
 use crate::communicators::{self, Facts, Known, Origin};
-use crate::compression::{self, Fresh};
+use crate::compression::{self, Fresh, Seated};
 use crate::dispatch::{counts, settle_call};
 use crate::thread::{Expected, Thread};
 use crate::{fork, log, startup, vendors};
 use airamp_vendor_abi::nccl::{Comm, Config, NcclResult, UniqueId};
 use std::ffi::c_int;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A communicator made by its rank. NCCL writes the handle at once, also inside a group, and does
 /// not need the place for it afterwards. One that is not written yet is adopted at its first call.
-pub(crate) fn created(thread: &Thread, at: *mut Comm, id: *const UniqueId, facts: Facts) {
+pub(crate) fn created(
+    thread: &Thread,
+    at: *mut Comm,
+    id: *const UniqueId,
+    facts: Facts,
+    seated: Option<Arc<Seated>>,
+) {
     // SAFETY: the vendor has just read the id, and accepted `at` as the place for the handle.
     let (id, comm) = unsafe { (id.as_ref(), std::ptr::read_volatile(at)) };
     let facts = Facts { clique: id.map_or(Clique::UNKNOWN, Clique::of_id), ..facts };
     let Some(known) = enter(comm, &facts) else {
+        seated.iter().for_each(|seated| seated.end());
         return;
     };
-    if thread.group_depth(facts.vendor) == 0 {
-        compression::offer(thread, &[Fresh { known, comm }]);
-    } else {
-        // One that finds no room here is never compressed: its peers wait for its vote in vain.
-        thread.remember_fresh(Fresh { known, comm });
+    if let Some(seated) = seated {
+        seated.belongs_to(known);
+    }
+    offer(thread, facts.vendor, &[Fresh { known, comm }]);
+}
+
+/// Offers compression to communicators that were made, now or at the end of the group.
+fn offer(thread: &Thread, vendor: u8, fresh: &[Fresh]) {
+    if thread.group_depth(vendor) == 0 {
+        return compression::offer(thread, fresh);
+    }
+    for fresh in fresh {
+        if !thread.remember_fresh(*fresh) {
+            compression::refuse(*fresh, "too many communicators were made in one group");
+        }
     }
 }
 
@@ -38,31 +56,30 @@ pub(crate) fn created_all(thread: &Thread, vendor: u8, at: *mut Comm, count: c_i
         let comm = unsafe { std::ptr::read_volatile(at.wrapping_add(rank as usize)) };
         fresh.extend(enter(comm, &facts).map(|known| Fresh { known, comm }));
     }
-    if thread.group_depth(vendor) > 0 {
-        fresh.into_iter().for_each(|fresh| _ = thread.remember_fresh(fresh));
-    } else {
-        compression::offer(thread, &fresh);
-    }
+    compression::join_all(&fresh);
+    offer(thread, vendor, &fresh);
 }
 
 /// A communicator made from another one. In a group the vendor writes the handle at its end, into
 /// a place that the application keeps until then.
-pub(crate) fn derived(thread: &Thread, at: *mut Comm, facts: Facts) {
-    if thread.group_depth(facts.vendor) > 0 {
+pub(crate) fn derived(thread: &Thread, expected: Expected) {
+    if thread.group_depth(expected.facts.vendor) > 0 {
         // One that finds no room here is adopted at its first call.
-        thread.expect_communicator(Expected { at, facts });
-    } else if let Some(fresh) = enter_derived(thread, at, &facts) {
+        thread.expect_communicator(expected);
+    } else if let Some(fresh) = enter_derived(thread, &expected) {
         compression::offer(thread, &[fresh]);
     }
 }
 
-pub(crate) fn enter_derived(thread: &Thread, at: *mut Comm, facts: &Facts) -> Option<Fresh> {
+pub(crate) fn enter_derived(thread: &Thread, expected: &Expected) -> Option<Fresh> {
+    let Expected { at, parent, facts } = expected;
     // SAFETY: the vendor has just written the handle there, or null.
-    let comm = unsafe { std::ptr::read_volatile(at) };
+    let comm = unsafe { std::ptr::read_volatile(*at) };
     let known = enter(comm, facts)?;
     if facts.blocking {
         learn_place(thread, known, comm, facts.vendor);
     }
+    compression::join_child(known, facts.origin, *parent);
     Some(Fresh { known, comm })
 }
 
@@ -75,6 +92,7 @@ fn enter(comm: Comm, facts: &Facts) -> Option<Known> {
     match known {
         Some(known) => {
             // Of one at that address whose end we did not see.
+            compression::leave(known);
             compression::retire(known);
             log::info(format_args!(
                 "communicator {comm:p}: {:?}, rank {} of {}",
@@ -141,6 +159,7 @@ pub(crate) fn adopt(thread: &Thread, vendor: u8, kind: Kind, comm: Comm, count: 
 }
 
 pub(crate) fn ended(how: Ending, known: Known, result: NcclResult) {
+    // One that is revoked keeps its seat, since it may yet be shrunk.
     let gone = matches!(how, Ending::Destroy | Ending::Abort) && result.is_accepted();
     if !gone {
         if how == Ending::Revoke && result.is_accepted() && known.entry.is_active() {
@@ -152,6 +171,7 @@ pub(crate) fn ended(how: Ending, known: Known, result: NcclResult) {
     let (rank, nranks) = (known.entry.rank(), known.entry.nranks());
     let calls = known.entry.index.counts().committed;
     log::info(format_args!("{how:?} of rank {rank} of {nranks} after {calls} calls that count"));
+    compression::leave(known);
     compression::retire(known);
     known.forget();
 }

@@ -6,9 +6,8 @@
 
 use crate::boundary::contain;
 use crate::{errno, log};
-use airamp_settings::{LogLevel, Settings};
+use airamp_settings::{LogLevel, Mode, Settings};
 use airamp_vendor::gpu::{Kind, Runtime, probe};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 pub(crate) struct State {
@@ -17,8 +16,19 @@ pub(crate) struct State {
     pub(crate) rejected: Option<&'static str>,
     /// Whether a communicator whose configuration does not say so is blocking.
     pub(crate) blocks_by_default: bool,
-    /// The folder of a test harness through which the ranks agree on compression.
-    pub(crate) test_plan: Option<PathBuf>,
+    /// What is asked of compression; `None`: nothing.
+    pub(crate) asked: Option<airamp_policy::Mode>,
+}
+
+/// What the operator, or a test, asks of compression. AIRAMP_TEST_PLAN stands above the mode.
+fn asked(settings: &Settings, is_forced: bool) -> Option<airamp_policy::Mode> {
+    match settings.mode {
+        _ if is_forced => Some(airamp_policy::Mode::Forced),
+        _ if settings.enable_fp8_allreduce => Some(airamp_policy::Mode::On),
+        Mode::On => Some(airamp_policy::Mode::On),
+        Mode::Shadow => Some(airamp_policy::Mode::Shadow),
+        Mode::Observe => None,
+    }
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
@@ -67,13 +77,10 @@ fn start() -> &'static State {
     let (settings, warnings, rejected) =
         loaded.map(|loaded| (loaded.settings, loaded.warnings, loaded.rejected)).unwrap_or_default();
     let blocks_by_default = std::env::var("NCCL_COMM_BLOCKING").map_or(true, |value| value.trim() != "0");
-    let test_plan = std::env::var_os("AIRAMP_TEST_PLAN").filter(|name| !name.is_empty()).map(PathBuf::from);
-    let ours = Box::leak(Box::new(State {
-        settings,
-        rejected: rejected.first().copied(),
-        blocks_by_default,
-        test_plan,
-    }));
+    let is_forced = std::env::var_os("AIRAMP_TEST_PLAN").is_some_and(|value| !value.is_empty());
+    let asked = asked(&settings, is_forced);
+    let rejected = rejected.first().copied();
+    let ours = Box::leak(Box::new(State { settings, rejected, blocks_by_default, asked }));
     let published = STATE.compare_exchange(std::ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
     if let Err(others) = published {
         // SAFETY: another thread published it first; it is never freed or changed.
@@ -82,9 +89,6 @@ fn start() -> &'static State {
     start_log(&ours.settings);
     for warning in &warnings {
         log::warn(format_args!("{warning}"));
-    }
-    if let Some(folder) = ours.test_plan.as_deref().filter(|folder| !folder.is_dir()) {
-        log::warn(format_args!("AIRAMP_TEST_PLAN: {} is no folder; compression stays off", folder.display()));
     }
     if ours.settings.disable {
         log::info(format_args!("disabled by AIRAMP_DISABLE: every call goes straight to the vendor"));
@@ -133,5 +137,22 @@ pub(crate) fn decide() {
         (Err(_), _) => {}
         (Ok(_), INERT) => log::warn(format_args!("{message}")),
         (Ok(_), _) => log::info(format_args!("{message}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airamp_policy::Mode::{Forced, On, Shadow};
+
+    #[test]
+    fn nothing_is_asked_of_compression_unless_somebody_asks() {
+        let settings =
+            |mode, enable_fp8_allreduce| Settings { mode, enable_fp8_allreduce, ..Settings::default() };
+        assert_eq!(asked(&Settings::default(), false), None);
+        assert_eq!(asked(&settings(Mode::On, false), false), Some(On));
+        assert_eq!(asked(&settings(Mode::Observe, true), false), Some(On));
+        assert_eq!(asked(&settings(Mode::Shadow, false), false), Some(Shadow));
+        assert_eq!(asked(&settings(Mode::Observe, false), true), Some(Forced));
     }
 }

@@ -38,6 +38,7 @@ impl Waiting {
 #[derive(Clone, Copy)]
 pub(crate) struct Expected {
     pub(crate) at: *mut Comm,
+    pub(crate) parent: Option<Known>,
     pub(crate) facts: Facts,
 }
 
@@ -117,6 +118,17 @@ impl Thread {
     /// Keeps a communicator that was made in the group. False: there is no room.
     pub(crate) fn remember_fresh(&self, fresh: Fresh) -> bool {
         self.fresh.push(fresh)
+    }
+
+    #[inline]
+    pub(crate) fn has_fresh(&self) -> bool {
+        self.fresh.length.get() > 0
+    }
+
+    /// Shows the communicators that were made in that vendor's group so far.
+    pub(crate) fn each_fresh(&self, vendor: u8, show: impl FnMut(Fresh)) {
+        let of_vendor = |fresh: &Fresh| fresh.known.entry.vendor() == vendor;
+        self.fresh.used().iter().filter_map(Cell::get).filter(of_vendor).for_each(show);
     }
 
     /// Hands over and forgets the communicators that were made in that vendor's group.

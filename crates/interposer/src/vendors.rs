@@ -55,7 +55,7 @@ impl Vendor {
         }
     }
 
-    fn version(&self) -> c_int {
+    pub(crate) fn version(&self) -> c_int {
         // SAFETY: null is `None`; else ncclGetVersion of nccl.h has this signature.
         let get: Option<unsafe extern "C" fn(*mut c_int) -> NcclResult> =
             unsafe { std::mem::transmute(self.function(c"ncclGetVersion")) };

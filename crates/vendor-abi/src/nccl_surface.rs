@@ -8,15 +8,15 @@
 macro_rules! for_each_typed_function {
     ($consumer:ident) => {
         $consumer! {
-            ncclGetUniqueId / pncclGetUniqueId (id: *mut UniqueId) => identify();
+            ncclGetUniqueId / pncclGetUniqueId (id: *mut UniqueId) => identify(id);
             ncclCommInitRank / pncclCommInitRank (comm: *mut Comm, nranks: c_int, id: UniqueId, rank: c_int) => create(comm, nranks, rank, null_mut(), &id);
             ncclCommInitRankConfig / pncclCommInitRankConfig (comm: *mut Comm, nranks: c_int, id: UniqueId, rank: c_int, config: *mut Config) => create(comm, nranks, rank, config, &id);
-            ncclCommInitRankScalable / pncclCommInitRankScalable (comm: *mut Comm, nranks: c_int, rank: c_int, id_count: c_int, ids: *mut UniqueId, config: *mut Config) => create(comm, nranks, rank, config, ids);
+            ncclCommInitRankScalable / pncclCommInitRankScalable (comm: *mut Comm, nranks: c_int, rank: c_int, id_count: c_int, ids: *mut UniqueId, config: *mut Config) => create_by_ids(comm, nranks, rank, config, ids, id_count);
             ncclCommInitAll / pncclCommInitAll (comms: *mut Comm, device_count: c_int, devices: *const c_int) => create_all(comms, device_count);
             ncclCommSplit / pncclCommSplit (comm: Comm, color: c_int, key: c_int, new_comm: *mut Comm, config: *mut Config) => derive(Split, comm, new_comm, config, color);
             ncclCommShrink / pncclCommShrink (comm: Comm, excluded: *mut c_int, excluded_count: c_int, new_comm: *mut Comm, config: *mut Config, flags: c_int) => derive(Shrink, comm, new_comm, config, flags);
             ncclCommGrow / pncclCommGrow (comm: Comm, nranks: c_int, id: *const UniqueId, rank: c_int, new_comm: *mut Comm, config: *mut Config) => derive(Grow, comm, new_comm, config, 0);
-            ncclCommGetUniqueId / pncclCommGetUniqueId (comm: Comm, id: *mut UniqueId) => identify();
+            ncclCommGetUniqueId / pncclCommGetUniqueId (comm: Comm, id: *mut UniqueId) => identify_growth();
             ncclCommFinalize / pncclCommFinalize (comm: Comm) => end(Finalize, comm);
             ncclCommDestroy / pncclCommDestroy (comm: Comm) => end(Destroy, comm);
             ncclCommAbort / pncclCommAbort (comm: Comm) => end(Abort, comm);

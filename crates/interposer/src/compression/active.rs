@@ -1,10 +1,17 @@
-//! What a communicator compresses with, once all its ranks have agreed.
+//! What a communicator compresses with, once all its ranks have agreed, and what becomes of each of its
+//! calls: the vendor's, compressed, or tried. Decides by the plan of the call's index and by facts
+//! that all ranks share; `route` and `group_end` carry it out.
 
+use super::measuring::{Measuring, Watched, is_due};
+use super::trials::Trials;
 use crate::calls::Operation;
+use airamp_agreement::{Gate, GateError};
 use airamp_codec::{Element, Stats};
+use airamp_control::Seat;
 use airamp_fast_path::{Call, FastPathError, Lane, Plan, Post};
-use airamp_policy::{AllReduce, Reduction, Rules, eligible};
+use airamp_policy::{AllReduce, Class, Entry, Reduction, Rules, eligible};
 use airamp_vendor_abi::nccl::{DataType, RedOp};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Active {
@@ -13,16 +20,46 @@ pub(crate) struct Active {
     ranks: u32,
     /// Whether every rank can order captured calls; if not, they go to the vendor.
     captures: bool,
+    gate: Arc<Gate>,
+    trials: Trials,
+    pub(super) measuring: Measuring,
     compressed: AtomicU64,
 }
 
-/// A call that is to be compressed: the same decision on every rank.
+/// A call that could be compressed, whatever the plan says.
 #[derive(Clone, Copy)]
-pub(crate) struct Compressed {
+pub(super) struct Candidate {
+    pub(super) class: Class,
+    average: bool,
+}
+
+/// What becomes of a call: the same on every rank.
+#[derive(Clone, Copy)]
+pub(super) enum Decision {
+    /// The vendor's; and where it is timed, if it is.
+    Vendor(Option<usize>),
+    FastPath(FastCall),
+}
+
+/// A call that takes a turn on the fast path.
+#[derive(Clone, Copy)]
+pub(crate) struct FastCall {
     pub(crate) index: u64,
+    pub(super) class: Class,
+    pub(super) variant: u8,
+    /// Of a trial, which of the round it is: a dry run, and then the vendor's function has the call.
+    pub(super) trial: Option<u8>,
     plan: Plan,
     element: Element,
     average: bool,
+}
+
+/// What is kept in view of a compressed call while it is posted.
+#[derive(Clone, Copy)]
+pub(super) struct Observed {
+    /// The measurement of its time.
+    watch: Option<usize>,
+    captured: bool,
 }
 
 /// Why an operation cannot go on.
@@ -36,6 +73,8 @@ pub(crate) enum Failure {
     Ending,
     #[error("more than {0} streams of one communicator in a group")]
     Streams(usize),
+    #[error("the ranks were changing the plan, and the verdict did not come")]
+    Lost,
 }
 
 impl Failure {
@@ -45,63 +84,231 @@ impl Failure {
     }
 }
 
+impl From<GateError> for Failure {
+    fn from(error: GateError) -> Self {
+        match error {
+            GateError::Lost => Self::Lost,
+            GateError::Ended => Self::Ending,
+        }
+    }
+}
+
 impl Active {
-    pub(super) fn new(lane: Lane, rules: Rules, ranks: u32, captures: bool) -> Self {
-        Self { lane, rules, ranks, captures, compressed: AtomicU64::new(0) }
+    pub(super) fn new(
+        lane: Lane,
+        rules: Rules,
+        ranks: u32,
+        captures: bool,
+        gate: Arc<Gate>,
+        seat: Seat,
+    ) -> Self {
+        let (trials, measuring) = (Trials::new(), Measuring::new(seat));
+        Self { lane, rules, ranks, captures, gate, trials, measuring, compressed: AtomicU64::new(0) }
     }
 
     pub(crate) fn lane(&self) -> &Lane {
         &self.lane
     }
 
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
     pub(super) fn compressed_calls(&self) -> u64 {
         self.compressed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn trial_calls(&self) -> u64 {
+        self.trials.count()
     }
 
     pub(super) fn stats(&self) -> Stats {
         self.lane.stats()
     }
 
-    /// Whether, and how, to compress a call, from facts that all ranks share.
-    pub(super) fn decide(&self, operation: &Operation, index: u64) -> Result<Option<Compressed>, Failure> {
-        let Some(all_reduce) = operation.all_reduce else {
-            return Ok(None);
-        };
+    /// Whether the plan of this index matters to the call: one that cannot be compressed is the vendor's
+    /// whatever is agreed.
+    pub(super) fn candidate(&self, operation: &Operation, index: u64) -> Option<Candidate> {
+        // Whoever uses an index again makes undone what was tried at it, whatever the call is.
+        self.trials.forget_from(index);
+        let all_reduce = operation.all_reduce?;
         let call = AllReduce {
             count: operation.count as u64,
             element: element_of(all_reduce.datatype),
             reduction: reduction_of(all_reduce.op),
             ranks: self.ranks,
         };
-        let (Ok((element, reduction)), Ok(plan)) =
-            (eligible(&call, &self.rules), self.lane.plan(operation.count))
-        else {
-            return Ok(None);
-        };
-        if !self.captures && self.lane.is_capturing(operation.stream).map_err(FastPathError::from)? {
-            return Ok(None);
-        }
-        let element = match element {
-            airamp_policy::Element::F16 => Element::F16,
-            airamp_policy::Element::Bf16 => Element::Bf16,
-            airamp_policy::Element::F32 => Element::F32,
-        };
-        Ok(Some(Compressed { index, plan, element, average: reduction == Reduction::Average }))
+        let (element, reduction) = eligible(&call, &self.rules).ok()?;
+        let class = Class::of(element, call.count);
+        Some(Candidate { class, average: reduction == Reduction::Average })
     }
 
-    /// What the fast path needs of a call that is to be compressed.
-    pub(super) fn post(&self, operation: &Operation, compressed: &Compressed) -> Result<Post<'_>, Failure> {
+    /// What becomes of a candidate, by what the plan of its index says about its class. What is `alone` may
+    /// be timed; nothing else depends on it.
+    pub(super) fn decide(
+        &self,
+        operation: &Operation,
+        candidate: Candidate,
+        entry: Entry,
+        index: u64,
+        alone: bool,
+    ) -> Result<Decision, Failure> {
+        self.measuring.poll(&self.lane);
+        self.measuring.see(candidate.class);
+        match entry {
+            Entry::Vendor { .. } => {
+                Ok(Decision::Vendor(self.watch(operation, candidate.class, index, alone)))
+            }
+            Entry::Compressed { variant } => self.compress(operation, candidate, variant, index),
+            Entry::Trial { variant, round } => self.try_out(operation, candidate, (variant, round), index),
+        }
+    }
+
+    fn compress(
+        &self,
+        operation: &Operation,
+        Candidate { class, average }: Candidate,
+        variant: u8,
+        index: u64,
+    ) -> Result<Decision, Failure> {
+        let shape = self.lane.shapes().get(usize::from(variant));
+        let Some(plan) = shape.and_then(|shape| self.lane.plan(operation.count, *shape).ok()) else {
+            self.measuring.tell_unsuitable(class, variant);
+            return Ok(Decision::Vendor(None));
+        };
+        if !self.captures && self.is_captured(operation)? {
+            return Ok(Decision::Vendor(None));
+        }
+        let element = element_in(class);
+        Ok(Decision::FastPath(FastCall { index, class, variant, trial: None, plan, element, average }))
+    }
+
+    fn try_out(
+        &self,
+        operation: &Operation,
+        Candidate { class, average }: Candidate,
+        (variant, round): (u8, u8),
+        index: u64,
+    ) -> Result<Decision, Failure> {
+        let shape = self.lane.shapes().get(usize::from(variant));
+        let Some(plan) = shape.and_then(|shape| self.lane.dry_plan(operation.count, *shape).ok()) else {
+            self.measuring.tell_unsuitable(class, variant);
+            return Ok(Decision::Vendor(None));
+        };
+        // A graph would repeat the trial for ever.
+        if self.is_captured(operation)? {
+            self.measuring.tell_captured(class, false);
+            return Ok(Decision::Vendor(None));
+        }
+        let Some(iteration) = self.trials.take(class, round, index) else {
+            return Ok(Decision::Vendor(None));
+        };
+        let (trial, element) = (Some(iteration), element_in(class));
+        Ok(Decision::FastPath(FastCall { index, class, variant, trial, plan, element, average }))
+    }
+
+    /// Begins to time a call of the vendor's, if it is its turn.
+    fn watch(&self, operation: &Operation, class: Class, index: u64, alone: bool) -> Option<usize> {
+        let is_live = || self.is_captured(operation).is_ok_and(|captured| !captured);
+        let watched = Watched { class, index, compressed: false };
+        let due = alone && is_due(index) && is_live();
+        due.then(|| self.measuring.start_watch(&self.lane, watched, operation)).flatten()
+    }
+
+    /// Behind the vendor's call that follows a dry run, which was accepted or not.
+    pub(super) fn end_trial(
+        &self,
+        operation: &Operation,
+        fast: &FastCall,
+        measurement: usize,
+        accepted: bool,
+    ) {
+        if accepted {
+            self.measuring.end_trial(&self.lane, measurement, fast, operation);
+        } else {
+            self.lane.drop_measurement(measurement);
+        }
+    }
+
+    /// What is to be seen to before a compressed call is posted: how long it takes, if it is `alone`, and
+    /// whether a graph will repeat it.
+    pub(super) fn observe(
+        &self,
+        operation: &Operation,
+        fast: &FastCall,
+        alone: bool,
+    ) -> Result<Observed, Failure> {
+        let class = fast.class;
+        if fast.trial.is_some() {
+            return Ok(Observed { watch: None, captured: false });
+        }
+        let due = alone && is_due(fast.index);
+        let captured =
+            (due || !self.measuring.has_told_captured(class, true)) && self.is_captured(operation)?;
+        let watched = Watched { class, index: fast.index, compressed: true };
+        let watch =
+            (due && !captured).then(|| self.measuring.start_watch(&self.lane, watched, operation)).flatten();
+        Ok(Observed { watch, captured })
+    }
+
+    /// The call was posted, or was not.
+    pub(super) fn end_observation(
+        &self,
+        observed: Observed,
+        operation: &Operation,
+        fast: &FastCall,
+        posted: bool,
+    ) {
+        if let Some(measurement) = observed.watch {
+            self.measuring.end_watch(&self.lane, measurement, operation, posted);
+        }
+        if posted && observed.captured {
+            self.measuring.tell_captured(fast.class, true);
+        }
+    }
+
+    /// Whether the call goes into a graph. NCCL asks for the same on all ranks.
+    pub(super) fn is_captured(&self, operation: &Operation) -> Result<bool, Failure> {
+        Ok(self.lane.is_capturing(operation.stream).map_err(FastPathError::from)?)
+    }
+
+    /// What the fast path needs of a call; of a trial, `dry` is where it is measured.
+    pub(super) fn post(
+        &self,
+        operation: &Operation,
+        fast: &FastCall,
+        dry: Option<usize>,
+    ) -> Result<Post<'_>, Failure> {
         if self.stats().foreign != 0 {
             return Err(Failure::ForeignMessage);
         }
-        let (input, output) = operation.all_reduce.map_or((0, 0), |it| (it.send as u64, it.recv as u64));
-        let Compressed { index, plan, element, average } = *compressed;
-        let call = Call { input, output, element, average };
-        Ok(Post { lane: &self.lane, plan, call, stream: operation.stream, index })
+        let FastCall { index, plan, .. } = *fast;
+        let call = fast.call(operation);
+        Ok(Post { lane: &self.lane, plan, call, stream: operation.stream, index, dry })
     }
 
-    pub(super) fn count_one(&self) {
-        self.compressed.fetch_add(1, Ordering::Relaxed);
+    /// A call was compressed, or tried.
+    pub(super) fn count_one(&self, fast: &FastCall) {
+        match fast.trial {
+            None => _ = self.compressed.fetch_add(1, Ordering::Relaxed),
+            Some(_) => self.trials.count_one(),
+        }
+    }
+}
+
+impl FastCall {
+    /// A call of 2 ranks, a trial or not.
+    #[cfg(test)]
+    pub(super) fn for_tests(index: u64, trial: Option<u8>) -> Self {
+        let shape = airamp_fast_path::Shape::usual(2);
+        let plan = Plan::new(1 << 20, 2, 16 << 20, shape).expect("a plan");
+        let class = Class::of(airamp_policy::Element::F16, 1 << 20);
+        Self { index, class, variant: 0, trial, plan, element: Element::F16, average: false }
+    }
+
+    pub(super) fn call(&self, operation: &Operation) -> Call {
+        let (input, output) = operation.all_reduce.map_or((0, 0), |it| (it.send as u64, it.recv as u64));
+        Call { input, output, element: self.element, average: self.average }
     }
 }
 
@@ -111,6 +318,14 @@ fn element_of(datatype: DataType) -> Option<airamp_policy::Element> {
         DataType::BFLOAT16 => Some(airamp_policy::Element::Bf16),
         DataType::FLOAT32 => Some(airamp_policy::Element::F32),
         _ => None,
+    }
+}
+
+fn element_in(class: Class) -> Element {
+    match class.element() {
+        airamp_policy::Element::F16 => Element::F16,
+        airamp_policy::Element::Bf16 => Element::Bf16,
+        airamp_policy::Element::F32 => Element::F32,
     }
 }
 

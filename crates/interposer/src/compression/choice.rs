@@ -10,12 +10,22 @@ use airamp_fast_path::MOST_LANES;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use arrayvec::ArrayVec;
 
-pub(super) fn is_waiting_to_be_compressed(held: &Held) -> bool {
-    held.state == State::Waiting && held.compressed.is_some()
+/// Whether the call's turn on the fast path, compressed or as a dry run, is still to come.
+pub(super) fn awaits_its_turn(held: &Held) -> bool {
+    held.state == State::Waiting && held.fast.is_some() && held.tried.is_none()
 }
 
 pub(super) fn is_chosen(held: &&Held) -> bool {
     held.state == State::Chosen
+}
+
+/// Whether the group is one call on one communicator, on one or more of its ranks. Among others, its time
+/// would be theirs too.
+pub(super) fn is_one_call(calls: &[Held]) -> bool {
+    let comm = |place: usize| calls.get(place).map(|held| held.operation.comm);
+    calls.len() <= MOST_LANES
+        && calls.windows(2).all(|pair| pair[0].clique == pair[1].clique)
+        && (0..calls.len()).all(|place| (0..place).all(|before| comm(before) != comm(place)))
 }
 
 /// Chooses what waits and belongs. False: there is nothing.
@@ -30,24 +40,51 @@ pub(super) fn choose(calls: &mut [Held], belongs: impl Fn(&Held) -> bool) -> boo
     any
 }
 
-/// Of the cliques that have something to compress, the one that every rank takes first.
-pub(super) fn next_clique(calls: &[Held]) -> Option<Clique> {
-    calls.iter().filter(|held| is_waiting_to_be_compressed(held)).map(|held| held.clique).min()
+/// What is to be done with the calls that were chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    PassOn,
+    FastPath,
+    Nothing,
 }
 
-/// Chooses the collectives of the clique that are not compressed and stand before the next one of
-/// their communicator that is: a rank that posts its calls one by one has them in that order. False:
+/// Chooses what is posted next.
+pub(super) fn choose_next(calls: &mut [Held]) -> Next {
+    match next_clique(calls) {
+        Some(_) if choose_tried(calls) => Next::PassOn,
+        Some(clique) if choose_what_comes_first(calls, clique) => Next::PassOn,
+        Some(clique) => {
+            choose_one_each(calls, clique);
+            Next::FastPath
+        }
+        None if choose(calls, |_| true) => Next::PassOn,
+        None => Next::Nothing,
+    }
+}
+
+/// Chooses what the vendor has to do now that its dry runs are posted: a rank that posts its calls one by
+/// one has a dry run and its call next to each other. False: there is none.
+fn choose_tried(calls: &mut [Held]) -> bool {
+    choose(calls, |held| held.tried.is_some())
+}
+
+/// Of the cliques that have something for the fast path, the one that every rank takes first.
+fn next_clique(calls: &[Held]) -> Option<Clique> {
+    calls.iter().filter(|held| awaits_its_turn(held)).map(|held| held.clique).min()
+}
+
+/// Chooses the collectives of the clique that are the vendor's and stand before the next one of their
+/// communicator that is not: a rank that posts its calls one by one has them in that order. False:
 /// there is none.
-pub(super) fn choose_what_comes_first(calls: &mut [Held], clique: Clique) -> bool {
+fn choose_what_comes_first(calls: &mut [Held], clique: Clique) -> bool {
     let mut any = false;
     for place in 0..calls.len() {
         let (before, rest) = calls.split_at(place);
         let (held, behind) = (&rest[0], &rest[1..]);
-        let is_next =
-            |other: &Held| other.operation.comm == held.operation.comm && is_waiting_to_be_compressed(other);
+        let is_next = |other: &Held| other.operation.comm == held.operation.comm && awaits_its_turn(other);
         if held.clique == clique
             && held.state == State::Waiting
-            && held.compressed.is_none()
+            && !awaits_its_turn(held)
             && !matches!(held.operation.kind, Kind::Send | Kind::Recv)
             && !before.iter().any(is_next)
             && behind.iter().any(is_next)
@@ -59,14 +96,23 @@ pub(super) fn choose_what_comes_first(calls: &mut [Held], clique: Clique) -> boo
     any
 }
 
-/// Chooses the first call to be compressed of each communicator in the clique.
-pub(super) fn choose_one_each(calls: &mut [Held], clique: Clique) {
+/// Chooses the first call for the fast path of each communicator in the clique.
+fn choose_one_each(calls: &mut [Held], clique: Clique) {
     let mut chosen = ArrayVec::<Comm, MOST_LANES>::new();
-    for held in calls.iter_mut().filter(|held| held.clique == clique && is_waiting_to_be_compressed(held)) {
+    for held in calls.iter_mut().filter(|held| held.clique == clique && awaits_its_turn(held)) {
         if !chosen.contains(&held.operation.comm) && chosen.try_push(held.operation.comm).is_ok() {
             held.state = State::Chosen;
         }
     }
+}
+
+/// The chosen calls have had their turn on the fast path: those that were tried are the vendor's now, and
+/// keep their place.
+pub(super) fn settle_turns(calls: &mut [Held]) {
+    for held in calls.iter_mut().filter(|held| held.state == State::Chosen && held.tried.is_some()) {
+        held.state = State::Waiting;
+    }
+    settle_chosen(calls, true);
 }
 
 /// The chosen calls have taken effect, or have not.
@@ -93,17 +139,23 @@ pub(super) fn drop_unusable(calls: &mut [Held]) -> NcclResult {
 pub(super) fn poison_chosen(calls: &[Held], failure: &Failure) {
     for held in calls.iter().filter(is_chosen) {
         if let Ticket::Reserved(known, index) = held.ticket {
-            poison(known, &format!("AllReduce {index}, in a group, cannot be compressed: {failure}"));
+            let reason = format!("AllReduce {index}, in a group, cannot be compressed: {failure}");
+            poison(known, NcclResult::INTERNAL_ERROR, &reason);
         }
     }
 }
 
-/// The rest of a group has failed of which a part was compressed already: the application takes it that
-/// nothing has happened, and the peers that everything has.
-pub(super) fn poison_compressed(calls: &[Held]) {
-    for held in calls.iter().filter(|held| held.state == State::Done && held.compressed.is_some()) {
+/// The rest of a group has failed of which a part is on the wire already, compressed or as a dry run: the
+/// application takes it that nothing has happened, and the peers that everything has.
+pub(super) fn poison_posted(calls: &[Held]) {
+    let is_posted = |held: &&Held| held.tried.is_some() || (held.state == State::Done && held.fast.is_some());
+    for held in calls.iter().filter(is_posted) {
         if let Some(known) = held.known.filter(|known| known.is_usable()) {
-            poison(known, "the group of a compressed AllReduce failed after it");
+            let reason = "the group of a compressed AllReduce failed after it";
+            poison(known, NcclResult::INTERNAL_ERROR, reason);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,24 +1,25 @@
 //! The outermost end of a group whose calls were kept back.
 //!
 //! The ranks of one communicator that this thread drives (a clique) advance together. Cliques that
-//! compress something go first, in an order that is the same on every rank, each with its collectives
-//! in the application's order. Then all else, messages among it, goes into one group of the vendor's:
+//! compress or try something go first, in an order that is the same on every rank, each with its collectives
+//! in the application's order. A call that is tried has its dry run in that order, and is the vendor's behind
+//! it. Then all else, messages among it, goes into one group of the vendor's:
 //! of a communicator the collectives run before the messages, as the vendor has it. A group that compresses
 //! nothing is the vendor's as if it had never been kept back.
 
-use super::active::{Active, Failure};
+use super::active::{Failure, Observed};
 use super::choice::{
-    choose, choose_one_each, choose_what_comes_first, drop_unusable, is_chosen, is_waiting_to_be_compressed,
-    next_clique, poison_chosen, poison_compressed, settle_chosen,
+    Next, awaits_its_turn, choose, choose_next, drop_unusable, is_chosen, is_one_call, poison_chosen,
+    poison_posted, settle_chosen, settle_turns,
 };
-use super::held::{self, Held, HeldCalls};
+use super::held::{self, Held, HeldCalls, State};
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, GroupCall};
 use crate::communicators::Pin;
 use crate::dispatch::{Forward, Ticket, observe};
 use crate::thread::Thread;
 use crate::{log, startup, vendors};
-use airamp_fast_path::{Lane, MOST_LANES, Post, enqueue};
+use airamp_fast_path::{Lane, MOST_LANES, Post, UNMEASURED, enqueue};
 use airamp_vendor_abi::nccl::{Comm, NcclResult, Stream};
 use arrayvec::ArrayVec;
 
@@ -53,7 +54,7 @@ fn end(
     if !failed.is_accepted() {
         return first_error(failed, abandon(calls, || observe(thread, function, vendor, &end, forward)));
     }
-    if how == GroupCall::SimulateEnd || !calls.iter().any(is_waiting_to_be_compressed) {
+    if how == GroupCall::SimulateEnd || !calls.iter().any(awaits_its_turn) {
         choose(calls, |_| true);
         let posted = thread.inside_vendor(|| post_chosen(calls));
         let result = first_error(posted, observe(thread, function, vendor, &end, forward));
@@ -124,13 +125,6 @@ fn first_error(first: NcclResult, second: NcclResult) -> NcclResult {
     }
 }
 
-/// What is done next with the chosen calls.
-enum Next {
-    PassOn,
-    Compress,
-    Nothing,
-}
-
 struct Group<'a> {
     thread: &'a Thread,
     function: &'static str,
@@ -142,12 +136,12 @@ impl Group<'_> {
     fn run(mut self) -> NcclResult {
         let mut result = NcclResult::SUCCESS;
         loop {
-            let part = match ours(self.function, Moment::After, || self.choose_next()) {
+            let part = match ours(self.function, Moment::After, || choose_next(self.calls)) {
                 Some(Next::Nothing) => return result,
                 // Outside our own part, so that an exception of the vendor's passes through.
                 Some(Next::PassOn) => self.pass_on(),
-                Some(Next::Compress) => match ours(self.function, Moment::After, || self.compress()) {
-                    Some(compressed) => compressed,
+                Some(Next::FastPath) => match ours(self.function, Moment::After, || self.take_turns()) {
+                    Some(result) => result,
                     None => return NcclResult::INTERNAL_ERROR,
                 },
                 None => return NcclResult::INTERNAL_ERROR,
@@ -157,22 +151,12 @@ impl Group<'_> {
         }
     }
 
-    fn choose_next(&mut self) -> Next {
-        match next_clique(self.calls) {
-            Some(clique) if choose_what_comes_first(self.calls, clique) => Next::PassOn,
-            Some(clique) => {
-                choose_one_each(self.calls, clique);
-                Next::Compress
-            }
-            None if choose(self.calls, |_| true) => Next::PassOn,
-            None => Next::Nothing,
-        }
-    }
-
     /// Posts what is chosen in one group of the vendor's.
     fn pass_on(&mut self) -> NcclResult {
         let functions = vendors::at(usize::from(self.vendor)).map(|vendor| &vendor.functions);
         let functions = functions.and_then(|it| it.ncclGroupStart.zip(it.ncclGroupEnd));
+        let exception = HalfDone(self.calls);
+        let calls = exception.0;
         let result = match functions {
             None => NcclResult::INTERNAL_ERROR,
             Some((start, end)) => self.thread.inside_vendor(|| {
@@ -181,54 +165,93 @@ impl Group<'_> {
                 if !started.is_accepted() {
                     return started;
                 }
-                let posted = post_chosen(self.calls);
+                let posted = post_chosen(calls);
                 // SAFETY: as above.
                 first_error(posted, unsafe { end() })
             }),
         };
+        std::mem::forget(exception);
+        let ended = ours(self.function, Moment::After, || end_trials(self.calls, result.is_accepted()));
         settle_chosen(self.calls, result.is_accepted());
         if !result.is_accepted() {
-            poison_compressed(self.calls);
+            poison_posted(self.calls);
         }
-        result
+        if ended.is_none() { NcclResult::INTERNAL_ERROR } else { result }
     }
 
-    fn compress(&mut self) -> NcclResult {
-        let posted = self.thread.inside_vendor(|| post_compressed(self.calls));
-        let result = match &posted {
-            Ok(()) => NcclResult::SUCCESS,
+    /// Compresses what is chosen, or makes its dry run.
+    fn take_turns(&mut self) -> NcclResult {
+        let result = match self.thread.inside_vendor(|| post_turns(self.calls)) {
+            Ok(()) => {
+                settle_turns(self.calls);
+                return NcclResult::SUCCESS;
+            }
             Err(failure) if failure.is_refusal() => {
                 log::warn(format_args!("calls of a group were refused: {failure}"));
                 NcclResult::INVALID_USAGE
             }
             Err(failure) => {
-                poison_chosen(self.calls, failure);
+                poison_chosen(self.calls, &failure);
                 NcclResult::INTERNAL_ERROR
             }
         };
-        settle_chosen(self.calls, posted.is_ok());
+        settle_chosen(self.calls, false);
         result
     }
 }
 
+/// What becomes of a group that the vendor leaves by an exception.
+struct HalfDone<'a>(&'a [Held]);
+
+impl Drop for HalfDone<'_> {
+    fn drop(&mut self) {
+        poison_posted(self.0);
+    }
+}
+
 /// Hands the chosen calls to the fast path.
-fn post_compressed(calls: &[Held]) -> Result<(), Failure> {
+fn post_turns(calls: &mut [Held]) -> Result<(), Failure> {
+    let alone = is_one_call(calls);
     let chosen = || calls.iter().filter(is_chosen);
     let mut pins = ArrayVec::<Pin, MOST_LANES>::new();
     for held in chosen() {
         pins.push(pin(held)?);
     }
     let mut posts = ArrayVec::<Post<'_>, MOST_LANES>::new();
+    let mut observed = ArrayVec::<Observed, MOST_LANES>::new();
     let mut also = ArrayVec::<(&Lane, Stream), MOST_STREAMS>::new();
     for (held, pin) in chosen().zip(&pins) {
-        let (active, compressed) = pin.active().zip(held.compressed.as_ref()).ok_or(Failure::Ending)?;
-        posts.push(active.post(&held.operation, compressed)?);
+        let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
+        let measurement = || alone.then(|| active.lane().take_measurement()).flatten().unwrap_or(UNMEASURED);
+        posts.push(active.post(&held.operation, fast, fast.trial.map(|_| measurement()))?);
+        observed.push(active.observe(&held.operation, fast, alone)?);
         join_streams(calls, held, active.lane(), &mut also)?;
     }
     // SAFETY: the buffers and streams are the application's, as they would be for the vendor.
-    unsafe { enqueue(&posts, &also) }?;
-    pins.iter().filter_map(Pin::active).for_each(Active::count_one);
-    Ok(())
+    let posted = unsafe { enqueue(&posts, &also) };
+    let turns = calls.iter_mut().filter(|held| held.state == State::Chosen);
+    for (((held, pin), post), observed) in turns.zip(&pins).zip(&posts).zip(observed) {
+        let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
+        active.end_observation(observed, &held.operation, fast, posted.is_ok());
+        match (&posted, post.dry) {
+            (Ok(()), _) => active.count_one(fast),
+            (Err(_), Some(measurement)) => active.lane().drop_measurement(measurement),
+            (Err(_), None) => {}
+        }
+        held.tried = post.dry.filter(|_| posted.is_ok());
+    }
+    Ok(posted?)
+}
+
+/// Behind the vendor's part of the chosen calls, which was accepted or not.
+fn end_trials(calls: &[Held], accepted: bool) {
+    for held in calls.iter().filter(is_chosen) {
+        if let (Some(fast), Some(measurement), Ok(pin)) = (&held.fast, held.tried, pin(held))
+            && let Some(active) = pin.active()
+        {
+            active.end_trial(&held.operation, fast, measurement, accepted);
+        }
+    }
 }
 
 fn pin(held: &Held) -> Result<Pin, Failure> {

@@ -1,7 +1,7 @@
 //! Calls of a group that are kept back until its outermost end, with the vendor's functions and
 //! their arguments. The lists are reused, so that a job that has found its rhythm allocates none.
 
-use super::active::Compressed;
+use super::active::FastCall;
 use crate::calls::Operation;
 use crate::clique::Clique;
 use crate::communicators::Known;
@@ -50,7 +50,10 @@ pub(crate) struct Held {
     pub(super) known: Option<Known>,
     pub(super) ticket: Ticket,
     pub(super) clique: Clique,
-    pub(super) compressed: Option<Compressed>,
+    /// Of one that takes a turn on the fast path.
+    pub(super) fast: Option<FastCall>,
+    /// Of a trial whose dry run is posted: where it is measured. The call itself is the vendor's then.
+    pub(super) tried: Option<usize>,
     pub(super) forward: Deferred,
     pub(super) state: State,
 }
@@ -70,7 +73,7 @@ impl Held {
         known: Option<Known>,
         ticket: Ticket,
         clique: Clique,
-        compressed: Option<Compressed>,
+        fast: Option<FastCall>,
         forward: impl Forward,
     ) -> Option<Self> {
         Some(Self {
@@ -78,7 +81,8 @@ impl Held {
             known,
             ticket,
             clique,
-            compressed,
+            fast,
+            tried: None,
             forward: Deferred::new(forward)?,
             state: State::Waiting,
         })

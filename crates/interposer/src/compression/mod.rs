@@ -1,28 +1,40 @@
 //! Compression in this process: which communicators compress, and the path of every call while one does.
 //!
 //! A communicator is offered compression inside its creation, before the application has it
-//! (`offer`, `test_plan`). From then on each of its calls that is eligible goes to the fast path, the
-//! others to the vendor; inside a group every call is kept back (`held`) until the outermost end
-//! (`group_end`). **Nothing here falls back to the vendor for an eligible call**: an error returns
-//! `ncclInternalError` and poisons the communicator, as its peers may have gone on.
+//! (`joining`, `offer`). From then on the plan of its index says what becomes of a call that could be compressed:
+//! the vendor's, compressed, or tried, with a dry run before the vendor's function (`active`). Inside a group every
+//! call is kept back (`held`) until the outermost end (`group_end`). **Nothing here falls back to the vendor at an
+//! index whose plan is not the vendor's**: an error returns `ncclInternalError` and poisons the communicator, as its
+//! peers may have gone on.
 
+mod acquire;
 mod active;
+mod brain;
 mod choice;
 mod group_end;
 mod held;
+mod joining;
 mod kernels;
+mod measuring;
 mod offer;
 mod retired;
 mod route;
-mod test_plan;
+mod seats;
+mod single;
+mod terms;
+mod trials;
+mod tuning_file;
 
 pub(crate) use active::Active;
 pub(crate) use held::HeldCalls;
-pub(crate) use offer::{Fresh, offer};
+pub(crate) use joining::{await_hellos, introduce, join, join_all, join_child};
+pub(crate) use offer::{Fresh, offer, refuse};
 pub(crate) use retired::retire;
 pub(crate) use route::dispatch;
+pub(crate) use seats::{Joining, Seated, leave};
 
 use crate::communicators;
+use airamp_agreement::Plan;
 use airamp_vendor_abi::nccl::Comm;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,6 +59,26 @@ pub(crate) fn clear() {
 pub(crate) fn compressed_calls(comm: Comm) -> Option<u64> {
     let pin = communicators::find(comm as usize)?.pin()?;
     Some(pin.active()?.compressed_calls())
+}
+
+/// How many of its calls were tried.
+pub(crate) fn trial_calls(comm: Comm) -> Option<u64> {
+    let pin = communicators::find(comm as usize)?.pin()?;
+    Some(pin.active()?.trial_calls())
+}
+
+/// The plan of its next call, and the index from which it holds; never waits.
+pub(crate) fn plan_in_force(comm: Comm) -> Option<(u64, Plan)> {
+    let known = communicators::find(comm as usize)?;
+    let pin = known.pin()?;
+    let (gate, next) = (pin.active()?.gate(), known.entry.index.counts().reserved);
+    let (from, newest) = gate.newest();
+    if from <= next {
+        return Some((from, newest));
+    }
+    // Agreed on, and ahead of the calls. What is pledged lies further ahead, so that nothing waits here.
+    let plan = std::array::from_fn(|place| gate.entry(next, place).unwrap_or(0));
+    Some((gate.since(next), plan))
 }
 
 /// The counters of its device as they came back last.

@@ -2,20 +2,21 @@
 //! it can fail on is acquired, the ranks agree, the peers are connected, and the ranks agree again.
 //! Whatever goes wrong up to there leaves the communicator to the vendor, on every rank.
 
-use super::test_plan::{Ballot, Verdict, Vote};
-use super::{Active, kernels, retired, switch_on};
-use crate::clique::Clique;
+use super::acquire::{Acquired, acquire};
+use super::seats::Seated;
+use super::{Active, brain, retired, switch_on, terms};
 use crate::communicators::{Known, Pin};
 use crate::startup::State;
 use crate::thread::Thread;
-use crate::{errno, log, startup, vendors};
-use airamp_codec::Format;
-use airamp_fast_path::{Lane, LaneParts};
-use airamp_policy::Rules;
-use airamp_settings::{Settings, WireFormat};
-use airamp_vendor::gpu::{Context, Gpu, GpuError};
+use crate::{errno, log, startup};
+use airamp_agreement::{Capable, LONGEST_TEXT, MOST_TUNINGS, Settled};
+use airamp_control::Seat;
+use airamp_fast_path::Lane;
+use airamp_policy::explain::Decision;
+use airamp_policy::{Record, Rules};
+use airamp_settings::Settings;
 use airamp_vendor_abi::nccl::Comm;
-use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A communicator that has just been made.
@@ -28,26 +29,24 @@ pub(crate) struct Fresh {
 /// One rank on its way to compression.
 struct Candidate {
     fresh: Fresh,
-    ballot: Ballot,
+    seated: Arc<Seated>,
+    seat: Seat,
+    prepared: Instant,
+    _guard: Unsettled,
     /// What would be used, or why there is nothing.
-    lane: Result<Lane, String>,
+    acquired: Result<Acquired, String>,
 }
 
 pub(crate) fn offer(thread: &Thread, fresh: &[Fresh]) {
     let state = startup::ensure();
-    let Some(folder) = state.test_plan.as_deref().filter(|folder| folder.is_dir()) else {
-        return;
-    };
-    if std::env::var_os("NCCL_COMM_ID").is_some() {
-        // All communicators have the same id then, and cannot be told apart.
-        log::warn(format_args!("compression off: NCCL_COMM_ID is set"));
+    if state.asked.is_none() {
         return;
     }
     let _errno = errno::keep();
     retired::sweep();
-    let deadline = Instant::now() + Duration::from_millis(state.settings.consensus_timeout_ms);
+    // All have said what they hold before any is waited for: ranks of one communicator may be among them.
     let mut candidates: Vec<Candidate> =
-        fresh.iter().filter_map(|it| candidate(thread, folder, state, *it)).collect();
+        fresh.iter().filter_map(|it| candidate(thread, state, *it)).collect();
     // Ranks of one communicator in this thread go on together; everybody takes communicators in
     // the same order.
     candidates.sort_by_key(|it| it.fresh.known.entry.clique());
@@ -55,177 +54,188 @@ pub(crate) fn offer(thread: &Thread, fresh: &[Fresh]) {
         let clique = first.fresh.known.entry.clique();
         let others = candidates.iter().take_while(|it| it.fresh.known.entry.clique() == clique).count();
         let clique: Vec<Candidate> = candidates.drain(..others).collect();
-        settle(thread, &state.settings, clique, deadline);
+        settle(thread, &state.settings, clique);
     }
 }
 
-/// Acquires what one rank needs and votes. `None`: compression is out of the question here, on every rank.
-fn candidate(thread: &Thread, folder: &Path, state: &State, fresh: Fresh) -> Option<Candidate> {
-    let (entry, settings) = (fresh.known.entry, &state.settings);
-    let (rank, ranks) = (usize::try_from(entry.rank()).ok()?, usize::try_from(entry.nranks()).ok()?);
-    if ranks < 2 || entry.clique() == Clique::UNKNOWN {
+/// Acquires what one rank needs, and says so. `None`: it is the vendor's, and that is said.
+fn candidate(thread: &Thread, state: &State, fresh: Fresh) -> Option<Candidate> {
+    let (entry, seated) = (fresh.known.entry, fresh.known.seat()?);
+    let seat = match seated.seat() {
+        Ok(seat) => seat.clone(),
+        Err(reason) => {
+            say_off(fresh, reason);
+            seated.settled();
+            return None;
+        }
+    };
+    if !entry.is_blocking() {
+        // The application asked not to wait.
+        refuse(fresh, "the communicator is not blocking");
         return None;
     }
-    let ballot = Ballot::new(folder, entry.clique(), rank, ranks);
-    let lane = match state.rejected {
+    let acquired = match state.rejected {
         Some(setting) => Err(format!("{setting} has no value that it can have")),
-        None if !entry.is_blocking() => Err("the communicator is not blocking".into()),
-        None => acquire(thread, settings, fresh, rank, ranks),
+        None => acquire(thread, &state.settings, fresh),
     };
-    if let Err(reason) = &lane {
-        log::warn(format_args!("communicator {:p}: this rank cannot compress: {reason}", fresh.comm));
-    }
-    let vote = match &lane {
-        Ok(lane) => Vote::Yes(terms(settings, lane)),
-        Err(reason) => Vote::No(reason.clone()),
+    let capable = |acquired: &Acquired| {
+        let mut tunings = brain::tunings(state.settings.tuning_cache.as_deref());
+        tunings.truncate(MOST_TUNINGS);
+        Capable { terms: acquired.terms.clone(), host: terms::host(), tunings }
     };
-    ballot.cast("prepared", &vote);
-    Some(Candidate { fresh, ballot, lane })
+    seat.prepared(acquired.as_ref().map(capable).map_err(|reason| clipped(reason)));
+    Some(Candidate { fresh, seated, seat, prepared: Instant::now(), _guard: Unsettled(fresh), acquired })
 }
 
-/// What must be equal on all ranks.
-fn terms(settings: &Settings, lane: &Lane) -> String {
-    let Settings { wire_format, min_bytes, arena_bytes, .. } = settings;
-    let captures = lane.can_capture();
-    let version = env!("CARGO_PKG_VERSION");
-    format!("{version} {wire_format:?} min_bytes {min_bytes} arena_bytes {arena_bytes} captures {captures}")
-}
+/// A rank that has said what it holds may find itself pledged. Should it panic before it has heard what became
+/// of that, it does not know what its peers do.
+struct Unsettled(Fresh);
 
-fn settle(thread: &Thread, settings: &Settings, clique: Vec<Candidate>, deadline: Instant) {
-    let prepared: Vec<_> = clique
-        .into_iter()
-        .filter_map(|candidate| {
-            let verdict = candidate.ballot.verdict("prepared", deadline);
-            agreed(candidate.fresh, &verdict).then_some(())?;
-            Some((candidate.fresh, candidate.ballot, candidate.lane.ok()?))
-        })
-        .collect();
-    if prepared.is_empty() {
-        return;
-    }
-    let patience = Instant::now() + Duration::from_millis(settings.doubt_ms);
-    let connected = connect(thread, &prepared, patience);
-    let vote = connected.map_or_else(Vote::No, |()| Vote::Yes("connected".into()));
-    prepared.iter().for_each(|(_, ballot, _)| ballot.cast("connected", &vote));
-    for (fresh, ballot, lane) in prepared {
-        let active = Box::new(active(settings, fresh, lane));
-        match ballot.verdict("connected", patience) {
-            Verdict::On => activate(settings, fresh, active),
-            Verdict::Off(reason) | Verdict::Doubt(reason) => give_up(fresh, active, &reason),
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            poison(self.0, "internal error");
         }
     }
+}
+
+/// Leaves a communicator to the vendor that could have been offered compression, and tells its peers.
+pub(crate) fn refuse(fresh: Fresh, reason: &str) {
+    let Some(seated) = fresh.known.seat() else { return };
+    if let Ok(seat) = seated.seat() {
+        seat.prepared(Err(clipped(reason)));
+    }
+    say_off(fresh, reason);
+    seated.settled();
+}
+
+/// One that waits for its peers to be connected.
+struct Agreed {
+    candidate: Candidate,
+    lane: Lane,
+}
+
+fn settle(thread: &Thread, settings: &Settings, clique: Vec<Candidate>) {
+    let ranks = clique.len();
+    let agreed: Vec<Agreed> = clique.into_iter().filter_map(|it| await_verdict(settings, it)).collect();
+    if agreed.is_empty() {
+        return;
+    }
+    let connected = if agreed.len() == ranks {
+        connect(thread, settings, &agreed)
+    } else {
+        Err("another rank on the same thread did not get the verdict".into())
+    };
+    let connected = connected.map_err(|reason| clipped(&reason));
+    agreed.iter().for_each(|it| it.candidate.seat.connected(connected.clone()));
+    for Agreed { candidate, lane } in agreed {
+        let active = Box::new(active(settings, &candidate, lane));
+        match candidate.seat.wait() {
+            Settled::On => activate(settings, &candidate, active),
+            Settled::Off { reason } | Settled::Broken { reason } => give_up(candidate.fresh, active, &reason),
+            Settled::Connect { .. } => give_up(candidate.fresh, active, "the agreement went back a step"),
+        }
+        candidate.seated.settled();
+    }
+}
+
+/// Off, or on the way.
+fn await_verdict(settings: &Settings, mut candidate: Candidate) -> Option<Agreed> {
+    let settled = candidate.seat.wait();
+    let acquired = std::mem::replace(&mut candidate.acquired, Err(String::new()));
+    match (settled, acquired) {
+        (Settled::Connect { plan }, Ok(Acquired { lane, .. })) => {
+            // Before this rank says that it is connected: a change of plan may follow at once.
+            candidate.seated.gate().start(plan);
+            return Some(Agreed { candidate, lane });
+        }
+        (Settled::Off { reason }, _) => say_off(candidate.fresh, &reason),
+        (Settled::Broken { reason }, Ok(Acquired { lane, .. })) => {
+            give_up(candidate.fresh, Box::new(active(settings, &candidate, lane)), &reason);
+        }
+        // A rank that holds nothing has not pledged, and so cannot be asked for more.
+        (Settled::Connect { .. } | Settled::On | Settled::Broken { .. }, _) => {
+            candidate.seat.end();
+            poison(candidate.fresh, "the agreement skipped a step");
+        }
+    }
+    candidate.seated.settled();
+    None
+}
+
+/// As much of a reason as peers take.
+fn clipped(reason: &str) -> String {
+    let ends = reason.char_indices().map(|(at, character)| at + character.len_utf8());
+    let end = ends.take_while(|end| *end <= LONGEST_TEXT).last().unwrap_or(0);
+    reason[..end].to_owned()
+}
+
+/// Says it to people, and to `airamp explain`.
+fn say_off(fresh: Fresh, reason: &str) {
+    let entry = fresh.known.entry;
+    let record = Record {
+        communicator: format!("{:016x}", entry.clique().0),
+        rank: entry.rank().max(0).unsigned_abs(),
+        ranks: entry.nranks().max(0).unsigned_abs(),
+        index: None,
+        class: None,
+        decision: Decision::Vendor,
+        reason: clipped(reason),
+        speedup: None,
+        ours_us: None,
+        vendor_us: None,
+        vnmse: None,
+        who: Vec::new(),
+    };
+    log::warn(format_args!("communicator {:p}: compression off: {reason}", fresh.comm));
+    log::info(format_args!("{}", record.to_line()));
 }
 
 /// The first exchanges may be half done, so that nobody can use the communicator any more.
 fn give_up(fresh: Fresh, active: Box<Active>, reason: &str) {
-    fresh.known.poison();
-    switch_on();
+    poison(fresh, reason);
     retired::put_aside(active, fresh.known);
+}
+
+fn poison(fresh: Fresh, reason: &str) {
+    fresh.known.poison();
+    // So that its calls are looked at.
+    switch_on();
     log::error(format_args!("communicator {:p}: the ranks could not be connected: {reason}", fresh.comm));
 }
 
-fn agreed(fresh: Fresh, verdict: &Verdict) -> bool {
-    match verdict {
-        Verdict::On => return true,
-        Verdict::Off(reason) => {
-            log::warn(format_args!("communicator {:p}: compression off: {reason}", fresh.comm));
-        }
-        Verdict::Doubt(reason) => {
-            fresh.known.poison();
-            // So that its calls are looked at.
-            switch_on();
-            log::error(format_args!(
-                "communicator {:p}: whether the ranks compress is not known: {reason}",
-                fresh.comm
-            ));
-        }
-    }
-    false
-}
-
-fn active(settings: &Settings, fresh: Fresh, lane: Lane) -> Active {
+fn active(settings: &Settings, candidate: &Candidate, lane: Lane) -> Active {
     let rules = Rules { min_bytes: settings.min_bytes };
-    let captures = lane.can_capture();
-    Active::new(lane, rules, fresh.known.entry.nranks().unsigned_abs(), captures)
+    let (ranks, captures) = (candidate.fresh.known.entry.nranks().unsigned_abs(), lane.can_capture());
+    let gate = Arc::clone(candidate.seated.gate());
+    Active::new(lane, rules, ranks, captures, gate, candidate.seat.clone())
 }
 
-fn activate(settings: &Settings, fresh: Fresh, active: Box<Active>) {
+fn activate(settings: &Settings, candidate: &Candidate, active: Box<Active>) {
+    let Candidate { fresh, prepared, .. } = candidate;
     let entry = fresh.known.entry;
-    fresh.known.activate(active);
+    if let Some(unused) = fresh.known.activate(active) {
+        return retired::put_aside(unused, fresh.known);
+    }
     switch_on();
     log::info(format_args!(
-        "communicator {:p}: compression on: rank {} of {}, {:?}, arena of {} bytes",
+        "communicator {:p}: compression on: rank {} of {}, {:?}, arena of {} bytes, agreed in {} ms",
         fresh.comm,
         entry.rank(),
         entry.nranks(),
         settings.wire_format,
-        settings.arena_bytes
+        settings.arena_bytes,
+        prepared.elapsed().as_millis()
     ));
 }
 
-fn acquire(
-    thread: &Thread,
-    settings: &Settings,
-    fresh: Fresh,
-    rank: usize,
-    ranks: usize,
-) -> Result<Lane, String> {
-    let text = |error: GpuError| error.to_string();
-    let vendor = vendors::at(usize::from(fresh.known.entry.vendor())).ok_or("there is no vendor")?;
-    let kind = startup::gpu_kind().ok_or("there is no GPU runtime")?;
-    let gpu = Gpu::attach(kind).map_err(text)?;
-    let device = device_of(thread, vendor, fresh)?;
-    let context = context_of(&gpu, device)?;
-    let _entered = gpu.enter(context).map_err(text)?;
-    let kernels = kernels::of_device(&gpu, device, settings.kernel_dir.as_deref())?;
-    let arena_bytes = usize::try_from(settings.arena_bytes).map_err(|error| error.to_string())?;
-    let (functions, comm, format) = (&vendor.functions, fresh.comm, format_of(settings.wire_format));
-    let parts =
-        LaneParts { gpu: gpu.clone(), context, kernels, functions, comm, rank, ranks, arena_bytes, format };
-    thread.inside_vendor(|| Lane::acquire(parts)).map_err(|error| error.to_string())
-}
-
-fn device_of(thread: &Thread, vendor: &vendors::Vendor, fresh: Fresh) -> Result<i32, String> {
-    let _pin: Pin = fresh.known.pin().ok_or("the communicator is ending")?;
-    let query = vendor.comm_device.ok_or("the vendor does not tell a communicator's device")?;
-    let mut device = -1;
-    // SAFETY: the pin keeps the communicator; the query writes one int.
-    let result = thread.inside_vendor(|| unsafe { query(fresh.comm, &mut device) });
-    if result.is_accepted() { Ok(device) } else { Err(format!("ncclCommCuDevice returned {}", result.0)) }
-}
-
-/// The context in which the application uses that device: the current one, if it is that device's.
-fn context_of(gpu: &Gpu, device: i32) -> Result<Context, String> {
-    let text = |error: GpuError| error.to_string();
-    let before = gpu.current_context().map_err(text)?;
-    if let Some(context) = before
-        && gpu.current_device().map_err(text)? == device
-    {
-        return Ok(context);
-    }
-    gpu.set_device(device).map_err(text)?;
-    let context = gpu.current_context().map_err(text)?;
-    if let Some(before) = before {
-        // Its end would make the other device current again.
-        std::mem::forget(gpu.enter(before).map_err(text)?);
-    }
-    context.ok_or_else(|| format!("device {device} has no context"))
-}
-
-fn connect(thread: &Thread, prepared: &[(Fresh, Ballot, Lane)], patience: Instant) -> Result<(), String> {
-    let pins: Option<Vec<Pin>> = prepared.iter().map(|(fresh, _, _)| fresh.known.pin()).collect();
+fn connect(thread: &Thread, settings: &Settings, agreed: &[Agreed]) -> Result<(), String> {
+    let patience = Instant::now() + Duration::from_millis(settings.doubt_ms);
+    let pins: Option<Vec<Pin>> = agreed.iter().map(|it| it.candidate.fresh.known.pin()).collect();
     let _pins = pins.ok_or("the communicator is ending")?;
-    let lanes: Vec<&Lane> = prepared.iter().map(|(_, _, lane)| lane).collect();
-    let refused = || prepared.iter().any(|(_, ballot, _)| ballot.is_refused("connected"));
-    let keep_waiting = || Instant::now() < patience && !refused();
+    let lanes: Vec<&Lane> = agreed.iter().map(|it| &it.lane).collect();
+    // While a rank connects it can only hear that another one did not.
+    let has_failed = || agreed.iter().any(|it| it.candidate.seat.has_news());
+    let keep_waiting = || Instant::now() < patience && !has_failed();
     thread.inside_vendor(|| Lane::connect_while(&lanes, &keep_waiting)).map_err(|error| error.to_string())
-}
-
-fn format_of(format: WireFormat) -> Format {
-    match format {
-        WireFormat::E4m3 => Format::E4M3,
-        WireFormat::E5m2 => Format::E5M2,
-        WireFormat::Int8 => Format::Int8,
-        WireFormat::Auto => Format::Auto,
-    }
 }

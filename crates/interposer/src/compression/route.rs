@@ -1,8 +1,9 @@
 //! The path of a call while a communicator of this process compresses.
 
-use super::active::{Compressed, Failure};
+use super::active::{Decision, Failure, FastCall};
 use super::group_end;
 use super::held::{self, Held};
+use super::single;
 use crate::boundary::{Moment, ours};
 use crate::calls::{AllReduce, Call, Ending, GroupCall, Operation};
 use crate::clique::Clique;
@@ -10,19 +11,22 @@ use crate::communicators::{self, Known};
 use crate::dispatch::{Forward, Ticket, counts, observe, pass_on, reserve};
 use crate::thread::Thread;
 use crate::{log, startup, vendors};
-use airamp_fast_path::enqueue;
+use airamp_policy::Entry;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
+use std::sync::Arc;
 
 /// Where an operation goes.
 enum Route {
-    /// To the vendor at once.
-    Vendor(Ticket),
+    /// To the vendor at once; how long it takes may be measured.
+    Vendor(Ticket, Option<(Known, usize)>),
     /// It waits for the end of the group.
-    Held(Ticket, Option<Compressed>),
+    Held(Ticket, Option<FastCall>),
     /// To the fast path at once.
-    Compressed(Known, Compressed),
+    Compressed(Known, FastCall),
+    /// To the fast path as a dry run, and then to the vendor.
+    Trial(Known, Ticket, FastCall),
     /// The communicator is poisoned.
-    Refused,
+    Refused(NcclResult),
     /// The vendor would say so too.
     Invalid,
 }
@@ -79,20 +83,27 @@ fn post(
     let result = match route {
         None if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
         None => return thread.inside_vendor(forward),
-        Some(Route::Vendor(ticket)) => {
-            return pass_on(thread, function, vendor, call, Some(ticket), forward);
+        Some(Route::Vendor(ticket, watch)) => {
+            let result = pass_on(thread, function, vendor, call, Some(ticket), forward);
+            if let Some(watch) = watch {
+                ours(function, Moment::After, || single::end_watch(watch, operation, result));
+            }
+            return result;
         }
-        Some(Route::Held(ticket, compressed)) => {
-            let kept = ours(function, Moment::After, || {
-                hold(thread, vendor, operation, ticket, compressed, forward)
-            });
+        Some(Route::Held(ticket, fast)) => {
+            let kept =
+                ours(function, Moment::After, || hold(thread, vendor, operation, ticket, fast, forward));
             if kept == Some(true) { NcclResult::SUCCESS } else { NcclResult::INTERNAL_ERROR }
         }
-        Some(Route::Compressed(known, compressed)) => {
-            let posted = ours(function, Moment::After, || compress(thread, known, operation, &compressed));
+        Some(Route::Compressed(known, fast)) => {
+            let posted = ours(function, Moment::After, || single::compress(thread, known, operation, &fast));
             posted.unwrap_or(NcclResult::INTERNAL_ERROR)
         }
-        Some(Route::Refused) => NcclResult::INTERNAL_ERROR,
+        Some(Route::Trial(known, ticket, fast)) => {
+            let vendors = || pass_on(thread, function, vendor, call, Some(ticket), forward);
+            single::try_out(thread, function, known, operation, &fast, vendors)
+        }
+        Some(Route::Refused(result)) => result,
         Some(Route::Invalid) => NcclResult::INVALID_ARGUMENT,
     };
     if !result.is_accepted() {
@@ -103,40 +114,61 @@ fn post(
 
 fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> Route {
     let known = communicators::find(operation.comm as usize);
-    if known.is_some_and(|known| known.entry.is_poisoned()) {
-        return Route::Refused;
+    if let Some(result) = known.and_then(|known| known.entry.poison()) {
+        return Route::Refused(result);
     }
-    let active = known.filter(|known| known.entry.is_active());
+    let (depth, active) = (thread.group_depth(vendor), known.filter(|known| known.entry.is_active()));
     let ticket = reserve(function, operation);
-    let compressed = match (active, ticket) {
-        (Some(known), Ticket::Reserved(_, index)) => match decide(known, operation, index) {
-            Ok(compressed) => compressed,
-            Err(failure) => return refuse(known, index, &failure),
+    let decision = match (active, ticket) {
+        (Some(known), Ticket::Reserved(_, index)) => match decide(known, operation, index, depth == 0) {
+            Ok(decision) => decision,
+            Err(failure) => return Route::Refused(refuse(known, index, &failure)),
         },
         // Its calls can no longer be counted, so that nobody knows the plan of this one.
         (Some(known), _) if counts(operation.kind, operation.count) => {
-            return refuse(known, 0, &Failure::Ending);
+            return Route::Refused(refuse(known, 0, &Failure::Ending));
         }
-        _ => None,
+        _ => Decision::Vendor(None),
     };
-    if compressed.is_some() && has_null(operation) {
-        if let Ticket::Reserved(known, _) = ticket {
-            known.entry.index.roll_back(known.generation, 1);
+    let fast = match decision {
+        Decision::FastPath(_) if has_null(operation) => {
+            if let Ticket::Reserved(known, _) = ticket {
+                known.entry.index.roll_back(known.generation, 1);
+            }
+            return Route::Invalid;
         }
-        return Route::Invalid;
-    }
-    match (thread.group_depth(vendor), active, compressed) {
-        (0, Some(known), Some(compressed)) => Route::Compressed(known, compressed),
-        (0, _, _) => Route::Vendor(ticket),
-        (_, _, None) if operation.by_pointer => Route::Vendor(ticket),
-        (_, _, compressed) => Route::Held(ticket, compressed),
+        Decision::FastPath(fast) => Some(fast),
+        Decision::Vendor(_) => None,
+    };
+    match (depth, active, decision) {
+        (0, Some(known), Decision::FastPath(fast)) if fast.trial.is_some() => {
+            Route::Trial(known, ticket, fast)
+        }
+        (0, Some(known), Decision::FastPath(fast)) => Route::Compressed(known, fast),
+        (0, Some(known), Decision::Vendor(Some(measurement))) => {
+            Route::Vendor(ticket, Some((known, measurement)))
+        }
+        (0, _, _) => Route::Vendor(ticket, None),
+        (_, _, Decision::Vendor(_)) if operation.by_pointer => Route::Vendor(ticket, None),
+        _ => Route::Held(ticket, fast),
     }
 }
 
-fn decide(known: Known, operation: &Operation, index: u64) -> Result<Option<Compressed>, Failure> {
+/// What becomes of a call that counts. Where the ranks are changing the plan of its index it waits for
+/// the verdict, which needs nobody's host thread or device; without a pin, so that Abort can come. What is
+/// `alone`, outside any group, may be timed.
+fn decide(known: Known, operation: &Operation, index: u64, alone: bool) -> Result<Decision, Failure> {
     let pin = known.pin().ok_or(Failure::Ending)?;
     let active = pin.active().ok_or(Failure::Ending)?;
-    active.decide(operation, index)
+    let Some(candidate) = active.candidate(operation, index) else {
+        return Ok(Decision::Vendor(None));
+    };
+    let gate = Arc::clone(active.gate());
+    drop(pin);
+    let entry = Entry::from_byte(gate.entry(index, candidate.class.place())?);
+    let pin = known.pin().ok_or(Failure::Ending)?;
+    let active = pin.active().ok_or(Failure::Ending)?;
+    active.decide(operation, candidate, entry, index, alone)
 }
 
 fn has_null(operation: &Operation) -> bool {
@@ -150,7 +182,7 @@ fn hold(
     vendor: u8,
     operation: &Operation,
     ticket: Ticket,
-    compressed: Option<Compressed>,
+    fast: Option<FastCall>,
     forward: impl Forward,
 ) -> bool {
     let known = communicators::find(operation.comm as usize);
@@ -162,19 +194,20 @@ fn hold(
         list = held::take_spare();
     }
     let held = match plain_call(vendor, operation) {
-        Some(plain) => Held::new(*operation, known, ticket, clique, compressed, plain),
-        None => Held::new(*operation, known, ticket, clique, compressed, forward),
+        Some(plain) => Held::new(*operation, known, ticket, clique, fast, plain),
+        None => Held::new(*operation, known, ticket, clique, fast, forward),
     };
     // SAFETY: the list is this thread's until it is put back.
     let kept = held.is_some_and(|held| unsafe { &mut *list }.push(held));
     thread.put_held(vendor, list);
     if let (false, Some(known)) = (kept, known.filter(|known| known.entry.is_active())) {
-        poison(known, "a call of a group could not be kept");
+        poison(known, NcclResult::INTERNAL_ERROR, "a call of a group could not be kept");
     }
     kept
 }
 
-/// For a simulated group: the same AllReduce without what may be gone by the group's end.
+/// For a simulated group, and behind a dry run: the same AllReduce without what may be gone by the
+/// group's end.
 fn plain_call(vendor: u8, operation: &Operation) -> Option<impl Forward + use<>> {
     let function = vendors::at(usize::from(vendor))?.functions.ncclAllReduce?;
     let AllReduce { send, recv, datatype, op } = operation.all_reduce.filter(|_| operation.by_pointer)?;
@@ -195,50 +228,22 @@ fn keep_to_the_end(thread: &Thread, vendor: u8, function: &str, forward: impl Fo
     NcclResult::SUCCESS
 }
 
-/// One call outside any group.
-fn compress(thread: &Thread, known: Known, operation: &Operation, compressed: &Compressed) -> NcclResult {
-    match post_one(thread, known, operation, compressed) {
-        Ok(()) => {
-            known.entry.index.commit(known.generation, 1);
-            NcclResult::SUCCESS
-        }
-        Err(failure) if failure.is_refusal() => {
-            known.entry.index.roll_back(known.generation, 1);
-            log::warn(format_args!("AllReduce {} was refused: {failure}", compressed.index));
-            NcclResult::INVALID_USAGE
-        }
-        Err(failure) => {
-            refuse(known, compressed.index, &failure);
-            NcclResult::INTERNAL_ERROR
-        }
-    }
-}
-
-fn post_one(
-    thread: &Thread,
-    known: Known,
-    operation: &Operation,
-    compressed: &Compressed,
-) -> Result<(), Failure> {
-    let pin = known.pin().ok_or(Failure::Ending)?;
-    let active = pin.active().ok_or(Failure::Ending)?;
-    let post = active.post(operation, compressed)?;
-    // SAFETY: the buffers and the stream are the application's, as they would be for the vendor.
-    thread.inside_vendor(|| unsafe { enqueue(&[post], &[]) })?;
-    active.count_one();
-    Ok(())
-}
-
-fn refuse(known: Known, index: u64, failure: &Failure) -> Route {
-    poison(known, &format!("AllReduce {index} cannot be compressed: {failure}"));
-    Route::Refused
+/// A call whose plan is not known or cannot be carried out; what it returns.
+pub(super) fn refuse(known: Known, index: u64, failure: &Failure) -> NcclResult {
+    let result = match failure {
+        Failure::Lost => NcclResult::REMOTE_ERROR,
+        _ => NcclResult::INTERNAL_ERROR,
+    };
+    poison(known, result, &format!("AllReduce {index} cannot be compressed: {failure}"));
+    result
 }
 
 /// The ranks may no longer do the same: every later call on the communicator fails.
-pub(super) fn poison(known: Known, reason: &str) {
-    known.poison();
+pub(super) fn poison(known: Known, result: NcclResult, reason: &str) {
+    known.poison_as(result);
+    let name = if result == NcclResult::REMOTE_ERROR { "ncclRemoteError" } else { "ncclInternalError" };
     log::error(format_args!(
-        "{reason}; rank {} of {} returns ncclInternalError from here on",
+        "{reason}; rank {} of {} returns {name} from here on",
         known.entry.rank(),
         known.entry.nranks()
     ));
@@ -251,13 +256,10 @@ fn compresses(comm: Comm) -> bool {
 }
 
 fn show_poison(comm: Comm, error: *mut NcclResult, result: NcclResult) {
-    let known = communicators::find(comm as usize);
-    if result == NcclResult::SUCCESS
-        && !error.is_null()
-        && known.is_some_and(|known| known.entry.is_poisoned())
-    {
+    let poison = communicators::find(comm as usize).and_then(|known| known.entry.poison());
+    if let Some(poison) = poison.filter(|_| result == NcclResult::SUCCESS && !error.is_null()) {
         // SAFETY: the vendor has just written there.
-        unsafe { error.write(NcclResult::INTERNAL_ERROR) };
+        unsafe { error.write(poison) };
     }
 }
 

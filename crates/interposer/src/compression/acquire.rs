@@ -1,0 +1,75 @@
+//! All that compression can fail on, on one rank alone: kernels, memory, streams, events. Taken inside a
+//! communicator's creation, before the rank says that it can compress. Agrees on nothing.
+
+use super::{Fresh, kernels, terms};
+use crate::communicators::Pin;
+use crate::thread::Thread;
+use crate::{startup, vendors};
+use airamp_agreement::Term;
+use airamp_codec::Format;
+use airamp_fast_path::{Lane, LaneParts};
+use airamp_settings::{Settings, WireFormat};
+use airamp_vendor::gpu::{Context, Gpu, GpuError};
+
+/// What a rank compresses with, and what of it must be equal on all ranks.
+pub(super) struct Acquired {
+    pub(super) lane: Lane,
+    pub(super) terms: Vec<Term>,
+}
+
+pub(super) fn acquire(thread: &Thread, settings: &Settings, fresh: Fresh) -> Result<Acquired, String> {
+    let text = |error: GpuError| error.to_string();
+    let entry = fresh.known.entry;
+    let (rank, ranks) = (entry.rank().unsigned_abs() as usize, entry.nranks().unsigned_abs() as usize);
+    let vendor = vendors::at(usize::from(fresh.known.entry.vendor())).ok_or("there is no vendor")?;
+    let kind = startup::gpu_kind().ok_or("there is no GPU runtime")?;
+    let gpu = Gpu::attach(kind).map_err(text)?;
+    let device = device_of(thread, vendor, fresh)?;
+    let context = context_of(&gpu, device)?;
+    let _entered = gpu.enter(context).map_err(text)?;
+    let kernels = kernels::of_device(&gpu, device, settings.kernel_dir.as_deref())?;
+    let arena_bytes = usize::try_from(settings.arena_bytes).map_err(|error| error.to_string())?;
+    let (functions, comm, format) = (&vendor.functions, fresh.comm, format_of(settings.wire_format));
+    let parts =
+        LaneParts { gpu: gpu.clone(), context, kernels, functions, comm, rank, ranks, arena_bytes, format };
+    let lane = thread.inside_vendor(|| Lane::acquire(parts)).map_err(|error| error.to_string())?;
+    let architecture = gpu.architecture(device).map_err(text)?;
+    let (folder, captures, version) = (settings.kernel_dir.as_deref(), lane.can_capture(), vendor.version());
+    Ok(Acquired { lane, terms: terms::of_device(&architecture, folder, captures, version) })
+}
+
+fn device_of(thread: &Thread, vendor: &vendors::Vendor, fresh: Fresh) -> Result<i32, String> {
+    let _pin: Pin = fresh.known.pin().ok_or("the communicator is ending")?;
+    let query = vendor.comm_device.ok_or("the vendor does not tell a communicator's device")?;
+    let mut device = -1;
+    // SAFETY: the pin keeps the communicator; the query writes one int.
+    let result = thread.inside_vendor(|| unsafe { query(fresh.comm, &mut device) });
+    if result.is_accepted() { Ok(device) } else { Err(format!("ncclCommCuDevice returned {}", result.0)) }
+}
+
+/// The context in which the application uses that device: the current one, if it is that device's.
+fn context_of(gpu: &Gpu, device: i32) -> Result<Context, String> {
+    let text = |error: GpuError| error.to_string();
+    let before = gpu.current_context().map_err(text)?;
+    if let Some(context) = before
+        && gpu.current_device().map_err(text)? == device
+    {
+        return Ok(context);
+    }
+    gpu.set_device(device).map_err(text)?;
+    let context = gpu.current_context().map_err(text)?;
+    if let Some(before) = before {
+        // Its end would make the other device current again.
+        std::mem::forget(gpu.enter(before).map_err(text)?);
+    }
+    context.ok_or_else(|| format!("device {device} has no context"))
+}
+
+fn format_of(format: WireFormat) -> Format {
+    match format {
+        WireFormat::E4m3 => Format::E4M3,
+        WireFormat::E5m2 => Format::E5M2,
+        WireFormat::Int8 => Format::Int8,
+        WireFormat::Auto => Format::Auto,
+    }
+}

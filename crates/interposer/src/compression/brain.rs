@@ -1,0 +1,294 @@
+//! What a communicator's leader thinks: the tuner of `policy`, with the clock, the log and the tuning
+//! cache that it lacks. Every rank has one, for the cache; only that of rank 0 is asked for plans.
+//! Lives on the control thread: no GPU or NCCL call, and no wait but for a small file.
+
+use super::tuning_file;
+use crate::log;
+use airamp_agreement::{Capable, Order, Plan, Rank, Term};
+use airamp_control::Brain;
+use airamp_fast_path::Shape;
+use airamp_policy::cache::{self, Cache, Tuning};
+use airamp_policy::{Mode, Report, Tuner, TunerConfig};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Where a plan carries the key of its tuning, so that every rank keeps it under the one that only the
+/// leader can know; behind the classes, and zero where nothing is kept.
+const KEY: Range<usize> = 56..64;
+
+const _: () = assert!(KEY.start >= airamp_policy::PLACES && KEY.end == airamp_policy::PLAN_BYTES);
+
+pub(crate) struct TunedParts {
+    /// The same on all ranks.
+    pub(crate) communicator: u64,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) mode: Mode,
+    pub(crate) min_speedup: f64,
+    pub(crate) max_vnmse: f64,
+    pub(crate) trial_budget_us: f64,
+    /// The file with the tunings of earlier jobs.
+    pub(crate) cache: Option<PathBuf>,
+    /// What this rank says in its Hello: a tuning holds under the same terms only.
+    pub(crate) terms: Vec<Term>,
+}
+
+pub(crate) struct Tuned {
+    tuner: Tuner,
+    ranks: u32,
+    terms: Vec<Term>,
+    cache: Option<PathBuf>,
+    tunings: Cache,
+    /// Known to the leader alone, from creation on; 0: nothing is kept.
+    key: u64,
+    began: Instant,
+}
+
+/// Key and hash of every tuning that this rank holds, for its peers to compare with theirs.
+pub(crate) fn tunings(cache: Option<&Path>) -> Vec<(u64, u64)> {
+    cache.map(tuning_file::read).unwrap_or_default().hashes().collect()
+}
+
+impl Tuned {
+    pub(crate) fn new(parts: TunedParts) -> Self {
+        let TunedParts { communicator, rank, ranks, mode, min_speedup, max_vnmse, .. } = parts;
+        let variants = Shape::candidates(ranks as usize).len() as u8;
+        let trial_budget_us = parts.trial_budget_us;
+        let config = TunerConfig {
+            communicator,
+            rank,
+            ranks,
+            variants,
+            mode,
+            min_speedup,
+            max_vnmse,
+            trial_budget_us,
+        };
+        // What was measured is not what a plan for tests is about.
+        let cache = parts.cache.filter(|_| mode == Mode::On);
+        let tunings = cache.as_deref().map(tuning_file::read).unwrap_or_default();
+        let (tuner, terms, began) = (Tuner::new(config), parts.terms, Instant::now());
+        Self { tuner, ranks, terms, cache, tunings, key: 0, began }
+    }
+
+    /// The tuning of this kind of communicator that every rank holds.
+    fn shared_tuning(&self, capable: &[Capable]) -> Option<&Tuning> {
+        let tuning = self.tunings.get(self.key)?;
+        let offered = (self.key, tuning.hash());
+        capable.iter().all(|rank| rank.tunings.contains(&offered)).then_some(tuning)
+    }
+
+    fn with_key(&self, mut plan: Plan) -> Plan {
+        plan[KEY].copy_from_slice(&self.key.to_le_bytes());
+        plan
+    }
+
+    fn write_records(&mut self) {
+        for record in self.tuner.drain_records() {
+            log::info(format_args!("{}", record.to_line()));
+        }
+    }
+
+    /// Keeps what the plan has settled, for the next job.
+    fn keep(&self, plan: &Plan) {
+        let (Some(file), Some(key)) = (&self.cache, key_in(plan)) else {
+            return;
+        };
+        let Some(agreed) = Tuning::of_plan(key, plan) else {
+            return;
+        };
+        // The leader has the numbers too, and may have decided more than is agreed on yet.
+        let numbered = self.tuner.tuning(key).filter(|tuning| tuning.hash() == agreed.hash());
+        tuning_file::keep(file, numbered.unwrap_or(agreed));
+    }
+}
+
+impl Brain for Tuned {
+    fn first(&mut self, capable: &[Capable]) -> Plan {
+        if self.cache.is_some() {
+            self.key = key_of(self.ranks, &self.terms, capable);
+        }
+        let cached = self.shared_tuning(capable).cloned();
+        let plan = self.tuner.first(cached.as_ref());
+        self.write_records();
+        self.with_key(plan)
+    }
+
+    fn started(&mut self) {
+        self.write_records();
+    }
+
+    fn report(&mut self, rank: Rank, report: &[u8]) {
+        match Report::decode(report) {
+            Some(report) => self.tuner.report(rank, &report),
+            None => log::debug(format_args!("rank {rank} sent a report that is none")),
+        }
+        self.write_records();
+    }
+
+    fn order(&mut self, order: Order) {
+        self.tuner.order(match order {
+            Order::Off => airamp_policy::Order::Off,
+            Order::On => airamp_policy::Order::On,
+        });
+        self.write_records();
+    }
+
+    fn decided(&mut self, at: u64, plan: &Plan, committed: bool) {
+        self.tuner.decided(at, &without_key(plan), committed);
+        self.write_records();
+    }
+
+    fn next(&mut self) -> Option<Plan> {
+        let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let plan = self.tuner.next(now_us);
+        self.write_records();
+        plan.map(|plan| self.with_key(plan))
+    }
+
+    fn waits(&self) -> bool {
+        self.tuner.waits_for_time()
+    }
+
+    fn committed(&mut self, at: u64, plan: &Plan) {
+        log::debug(format_args!("a new plan holds from AllReduce {at} on"));
+        self.keep(plan);
+    }
+
+    fn closed(&mut self, reason: &str) {
+        self.tuner.closed(reason);
+        self.write_records();
+    }
+}
+
+/// All that a tuning depends on, as one number that is not 0.
+fn key_of(ranks: u32, terms: &[Term], capable: &[Capable]) -> u64 {
+    let (ranks, hosts) = (ranks.to_string(), layout(capable));
+    let mut facts = vec![("ranks", ranks.as_str()), ("hosts", hosts.as_str())];
+    let of_ranks = capable.first().map_or(&[][..], |rank| &rank.terms);
+    facts.extend(terms.iter().chain(of_ranks).map(|term| (term.name.as_str(), term.value.as_str())));
+    cache::key(&facts).max(1)
+}
+
+/// Which ranks share a host, whatever the hosts are called.
+fn layout(capable: &[Capable]) -> String {
+    let mut hosts = Vec::new();
+    let mut numbers = String::new();
+    for rank in capable {
+        let number = hosts.iter().position(|host| *host == rank.host).unwrap_or_else(|| {
+            hosts.push(rank.host);
+            hosts.len() - 1
+        });
+        numbers.push_str(&format!("{number} "));
+    }
+    numbers
+}
+
+fn key_in(plan: &Plan) -> Option<u64> {
+    let key = plan[KEY].try_into().map(u64::from_le_bytes).ok()?;
+    (key != 0).then_some(key)
+}
+
+fn without_key(plan: &Plan) -> Plan {
+    let mut classes = *plan;
+    classes[KEY].fill(0);
+    classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airamp_policy::{Class, Element, Entry};
+
+    fn tuned(rank: u32, cache: &Path, wire_format: &str) -> Tuned {
+        let terms = vec![Term { name: "wire format".into(), value: wire_format.into() }];
+        Tuned::new(TunedParts { rank, cache: Some(cache.to_owned()), terms, ..parts_of_rank_0() })
+    }
+
+    fn capable(hosts: [u64; 2], caches: [&Path; 2]) -> [Capable; 2] {
+        let rank = |rank: usize| Capable {
+            terms: vec![Term { name: "architecture".into(), value: "sm_90".into() }],
+            host: hosts[rank],
+            tunings: tunings(Some(caches[rank])),
+        };
+        [rank(0), rank(1)]
+    }
+
+    fn place() -> usize {
+        Class::of(Element::F32, 1 << 24).place()
+    }
+
+    /// A job in which one class was settled, and both ranks kept that.
+    fn run_a_job(hosts: [u64; 2], caches: [&Path; 2]) {
+        let mut ranks = [tuned(0, caches[0], "auto"), tuned(1, caches[1], "auto")];
+        let mut plan = ranks[0].first(&capable(hosts, caches));
+        assert_eq!(plan[place()], 0);
+        plan[place()] = Entry::Compressed { variant: 1 }.byte();
+        ranks.iter_mut().for_each(|rank| rank.committed(5, &plan));
+    }
+
+    fn first_entry(wire_format: &str, hosts: [u64; 2], caches: [&Path; 2]) -> Entry {
+        let plan = tuned(0, caches[0], wire_format).first(&capable(hosts, caches));
+        Entry::from_byte(plan[place()])
+    }
+
+    const DECIDED: Entry = Entry::Compressed { variant: 1 };
+    const UNDECIDED: Entry = Entry::Vendor { settled: false };
+
+    #[test]
+    fn a_job_begins_with_what_every_rank_kept_of_one_like_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (folder.path().join("0.toml"), folder.path().join("1.toml"));
+        run_a_job([10, 11], [&own, &other]);
+        // Hosts have other names the next time, but are as many.
+        assert_eq!(first_entry("auto", [20, 21], [&own, &other]), DECIDED);
+        assert_eq!(first_entry("auto", [20, 20], [&own, &other]), UNDECIDED);
+        assert_eq!(first_entry("e4m3", [20, 21], [&own, &other]), UNDECIDED);
+    }
+
+    #[test]
+    fn what_one_rank_lacks_or_kept_otherwise_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other, none] = ["0.toml", "1.toml", "none.toml"].map(|name| folder.path().join(name));
+        run_a_job([1, 1], [&own, &other]);
+        assert_eq!(first_entry("auto", [1, 1], [&own, &none]), UNDECIDED);
+        let mut plan = tuned(0, &own, "auto").first(&capable([1, 1], [&own, &none]));
+        plan[place()] = Entry::Vendor { settled: true }.byte();
+        tuned(1, &other, "auto").committed(9, &plan);
+        assert_eq!(first_entry("auto", [1, 1], [&own, &other]), UNDECIDED);
+    }
+
+    #[test]
+    fn an_order_to_leave_everything_to_the_vendor_is_not_kept_as_a_tuning() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("tuning.toml");
+        run_a_job([1, 1], [&cache, &cache]);
+        let kept = std::fs::read(&cache).unwrap();
+        let mut leader = tuned(0, &cache, "auto");
+        let mut plan = leader.first(&capable([1, 1], [&cache, &cache]));
+        plan[..airamp_policy::PLACES].fill(0);
+        leader.committed(9, &plan);
+        assert_eq!(std::fs::read(&cache).unwrap(), kept);
+    }
+
+    #[test]
+    fn without_a_cache_a_plan_holds_nothing_but_its_classes() {
+        let parts = TunedParts { cache: None, ..parts_of_rank_0() };
+        assert_eq!(Tuned::new(parts).first(&capable([1, 1], [Path::new("none"); 2])), [0; 64]);
+    }
+
+    fn parts_of_rank_0() -> TunedParts {
+        TunedParts {
+            communicator: 7,
+            rank: 0,
+            ranks: 2,
+            mode: Mode::On,
+            min_speedup: 1.05,
+            max_vnmse: 2e-3,
+            trial_budget_us: 1e7,
+            cache: None,
+            terms: Vec::new(),
+        }
+    }
+}
