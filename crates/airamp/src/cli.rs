@@ -7,7 +7,7 @@ use crate::artifacts::MissingArtifact;
 use crate::emulator::EmulatorError;
 use crate::kernels::KernelsError;
 use crate::launch::{self, LaunchError};
-use crate::{bench, config, doctor, emulator, kernels, run};
+use crate::{bench, config, doctor, emulator, explain, kernels, orders, run};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -16,6 +16,8 @@ Examples:
   airamp run -- python train.py                   a program with the library preloaded
   airamp run --ranks 4 -- python train.py         four copies of it, one per rank
   airamp run --emulate --ranks 4 -- ./program     the same without a GPU
+  airamp explain airamp.log                       what was decided in a job, and why
+  airamp disable                                  switch compression off in running jobs
 
 `airamp COMMAND --help` says more about each command.";
 
@@ -32,7 +34,10 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Config(config::Args),
     Doctor(doctor::Args),
+    Disable(orders::DisableArgs),
+    Enable(orders::EnableArgs),
     Emulator(emulator::Args),
+    Explain(explain::Args),
     Kernels(kernels::Args),
     /// Prints what is mapped into this process; `doctor` asks it of itself, with the library preloaded.
     #[command(hide = true, name = doctor::PRINT_MAPS)]

@@ -96,8 +96,8 @@ fn note(takes: Takes) -> String {
     }
 }
 
-/// A path may hold anything, and the table goes to a terminal.
-fn without_control_characters(text: &str) -> String {
+/// A path or a log may hold anything, and what is shown goes to a terminal.
+pub(crate) fn without_control_characters(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()
 }

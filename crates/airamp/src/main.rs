@@ -1,17 +1,20 @@
-//! `airamp`: starts programs with the library, shows settings, checks a machine, measures.
-//! The modules here are one per command; what they share is `launch`, `artifacts` and
+//! `airamp`: starts programs with the library, shows settings, checks a machine, measures, explains, gives orders.
+//! The modules here are one per command; what they share is `launch`, `artifacts`, `columns` and
 //! `streams`.
 //! It never calls GPU code, and so none is linked: what needs a GPU is asked of `airamp-rank`, a process of its
-//! own. Of the fast path it uses the plan, of the kernels the code objects; both are pure.
+//! own. Of the fast path it uses the plan, of the kernels the code objects, of the policy the explanations; all are pure.
 
 mod artifacts;
 mod bench;
 mod cli;
+mod columns;
 mod config;
 mod doctor;
 mod emulator;
+mod explain;
 mod kernels;
 mod launch;
+mod orders;
 mod run;
 mod streams;
 
@@ -37,8 +40,11 @@ fn execute(command: Command) -> Result<u8, CommandError> {
         Command::Run(args) => run::execute(args),
         Command::Bench(args) => bench::execute(&args),
         Command::Config(args) => config::execute(&args),
+        Command::Disable(args) => orders::disable(&args),
         Command::Doctor(args) => doctor::execute(&args),
+        Command::Enable(args) => orders::enable(&args),
         Command::Emulator(args) => emulator::execute(&args),
+        Command::Explain(args) => explain::execute(&args),
         Command::Kernels(args) => kernels::execute(&args),
         Command::PrintMaps => doctor::print_maps(),
     }

@@ -51,8 +51,8 @@ fn config_shows_no_control_characters_and_says_what_has_no_effect_yet() {
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     let line = |key: &str| text.lines().find(|line| line.starts_with(key)).expect("a line");
     assert!(line("log_file").contains("[2Jx\\ny"), "{text}");
-    assert!(line("min_bytes").contains("no effect yet"), "{text}");
-    assert!(!line("log_file").contains("no effect yet"), "{text}");
+    assert!(line("enable_ghost_kernels").contains("no effect yet"), "{text}");
+    assert!(!line("min_bytes").contains("no effect yet"), "{text}");
 }
 
 #[test]

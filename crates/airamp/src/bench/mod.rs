@@ -4,7 +4,6 @@
 mod arguments;
 mod chart;
 mod cluster;
-mod columns;
 mod compression;
 mod link;
 mod loopback;

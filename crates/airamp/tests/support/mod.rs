@@ -88,6 +88,7 @@ pub(crate) fn is_alive(pid: &str) -> bool {
 /// Runs a shell command that must succeed. Files that a test executes are written by it: while this process
 /// held one open for writing, a child started by another test's thread would inherit that, and the kernel
 /// refuses to execute a file that somebody may write.
+#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn shell(script: &str, args: &[&Path]) {
     let status = Command::new("/bin/sh").args(["-ec", script, "sh"]).args(args).status().expect("a shell");
     assert!(status.success(), "{script}");

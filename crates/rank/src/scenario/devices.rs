@@ -18,10 +18,10 @@ use crate::nccl::{Communicator, invoke};
 const ROUNDS: usize = 4;
 
 /// One rank of this process.
-struct Member {
-    device: i32,
-    comm: Tracked,
-    stream: Stream,
+pub(super) struct Member {
+    pub(super) device: i32,
+    pub(super) comm: Tracked,
+    pub(super) stream: Stream,
 }
 
 pub(super) fn cases(job: &Job) -> Vec<Case> {
@@ -50,7 +50,7 @@ fn member(job: &Job, device: i32, raw: Comm) -> Result<Member, RankError> {
     Ok(Member { device, comm, stream: job.gpu.stream(true)? })
 }
 
-fn initialised_in_a_group(job: &mut Job) -> Result<Vec<Member>, RankError> {
+pub(super) fn initialised_in_a_group(job: &mut Job) -> Result<Vec<Member>, RankError> {
     let id = job.new_id()?;
     let ranks: usize = job.layout.iter().sum();
     let first: usize = job.layout[..job.world.rank].iter().sum();

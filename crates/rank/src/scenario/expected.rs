@@ -75,7 +75,7 @@ impl Spec {
         }
     }
 
-    fn element(&self) -> Option<Element> {
+    pub(super) fn element(&self) -> Option<Element> {
         match self.datatype {
             DataType::FLOAT16 => Some(Element::F16),
             DataType::BFLOAT16 => Some(Element::Bf16),
@@ -113,7 +113,19 @@ impl Spec {
         self.compressed_from(&inputs, format)
     }
 
+    /// The results that the codec can give, one for each algorithm; none for a call that is never
+    /// compressed.
+    pub(super) fn compressed_by_any(&self, ranks: usize, format: Format) -> Vec<Vec<u8>> {
+        let inputs: Vec<Vec<u8>> = (0..ranks).map(|rank| self.input(ranks, rank)).collect();
+        let by = |one_shot| self.compressed_by(&inputs, format, one_shot);
+        [true, false].into_iter().filter_map(by).collect()
+    }
+
     fn compressed_from(&self, inputs: &[Vec<u8>], format: Format) -> Option<Vec<u8>> {
+        self.compressed_by(inputs, format, inputs.len() == 2)
+    }
+
+    fn compressed_by(&self, inputs: &[Vec<u8>], format: Format, one_shot: bool) -> Option<Vec<u8>> {
         let element = self.compressible()?;
         let average = self.reduction == Reduction::Avg;
         let tag = Tag::default();
@@ -125,7 +137,7 @@ impl Spec {
         let packets: Vec<Vec<u8>> = inputs.iter().enumerate().map(quantised).collect();
         let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
         let mut output = vec![0; self.bytes()];
-        if inputs.len() == 2 {
+        if one_shot {
             codec::dequantise_sum(element, &packets, self.count, format, average, tag, &mut output);
         } else {
             let mut sum = vec![0; packet_bytes(self.count)];

@@ -19,6 +19,7 @@ mod piece;
 mod streams;
 mod threads;
 mod tracked;
+mod tuned;
 mod uncaptured;
 mod unlike;
 
@@ -44,8 +45,11 @@ use tracked::Tracked;
 const CASE_LIMIT: Duration = Duration::from_secs(40);
 
 #[derive(clap::Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Arguments {
-    /// Cases whose name begins with NAME; `fault` is a job to which something is done.
+    /// Cases whose name begins with NAME; `fault` is a job to which something is done, and `tuned-loop`,
+    /// `tuned-crossing`, `tuned-children`, `tuned-devices`, `tuned-pipeline` and `tuned-graphs` run for
+    /// many steps.
     name: String,
     /// Whose results are right.
     #[arg(long, value_enum, default_value = "vendor")]
@@ -65,6 +69,8 @@ pub(crate) struct Arguments {
     /// A message of `fault` that its receiver awaits too late.
     #[arg(long, conflicts_with = "grouped")]
     misplaced: bool,
+    #[command(flatten)]
+    tuned: tuned::Arguments,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -87,6 +93,8 @@ struct Job {
     equipment: Equipment,
     world: World,
     layout: Vec<usize>,
+    /// What becomes of the library's part of each id that is made.
+    trailer: tuned::Change,
 }
 
 impl Deref for Job {
@@ -163,6 +171,9 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
             &mut job,
             fault::Manner { grouped: arguments.grouped, misplaced: arguments.misplaced },
         );
+    }
+    if let Some(done) = tuned::run(&mut job, &watchdog, &arguments.name, &arguments.tuned) {
+        return done;
     }
     let mut cases = all_cases(&job);
     cases.retain(|case| case.name.starts_with(&arguments.name));
@@ -255,7 +266,8 @@ impl Job {
                 world.size
             )));
         }
-        Ok(Self { equipment: Equipment::open(kind, expectation)?, world, layout })
+        let trailer = arguments.tuned.trailer();
+        Ok(Self { equipment: Equipment::open(kind, expectation)?, world, layout, trailer })
     }
 
     /// A new id, made by the first process and known to all.
@@ -263,6 +275,7 @@ impl Job {
         let mut id = UniqueId { internal: [0; 128] };
         if self.world.rank == 0 {
             id = self.nccl.unique_id()?;
+            self.trailer.apply(&mut id)?;
         }
         self.world.broadcast(&mut id.internal)?;
         Ok(id)
@@ -270,9 +283,12 @@ impl Job {
 
     /// A new communicator with one rank in each process.
     fn communicator(&mut self) -> Result<Tracked, RankError> {
+        Ok(Tracked::new(self.plain_communicator()?, self.expectation))
+    }
+
+    fn plain_communicator(&mut self) -> Result<Communicator, RankError> {
         let id = self.new_id()?;
-        let comm = Communicator::init(&self.nccl, Making::Plain, id, self.world.rank, self.world.size)?;
-        Ok(Tracked::new(comm, self.expectation))
+        Communicator::init(&self.nccl, Making::Plain, id, self.world.rank, self.world.size)
     }
 
     /// Waits on the host until every process is here.

@@ -78,7 +78,7 @@ fn call_index(comm: Comm) -> Option<(u64, u64)> {
     (unsafe { ask(comm, &raw mut reserved, &raw mut committed) } == 0).then_some((reserved, committed))
 }
 
-fn export(name: &CStr) -> Option<*mut c_void> {
+pub(super) fn export(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: look-ups among what is loaded; the library may be there under NCCL's name, unseen by others.
     let places = unsafe { [libc::RTLD_DEFAULT, libc::dlopen(c"libnccl.so.2".as_ptr(), LOADED)] };
     // SAFETY: as above.

@@ -1,8 +1,8 @@
 //! The report as a table for people.
 
 use super::report::{Report, Row, RowResult};
-use crate::bench::columns::{aligned, time};
 use crate::bench::size::shown;
+use crate::columns::{aligned, time};
 
 const HEADER: [&str; 12] = [
     "ranks",

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::measurements::{Cell, Measurements, Seen};
-use crate::bench::columns::{aligned, time, version};
 use crate::bench::size::shown;
+use crate::columns::{aligned, time, version};
 
 #[derive(Serialize)]
 pub(super) struct Report {

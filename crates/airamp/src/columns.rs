@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// The header and the lines below it; of the columns in `text` the cells begin, of the others they end,
 /// in line.
-pub(super) fn aligned<const N: usize>(header: [&str; N], lines: Vec<[String; N]>, text: &[&str]) -> String {
+pub(crate) fn aligned<const N: usize>(header: [&str; N], lines: Vec<[String; N]>, text: &[&str]) -> String {
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = lines.iter().map(|line| line[column].chars().count());
         cells.chain([header[column].chars().count()]).max().unwrap_or(0)
@@ -22,12 +22,12 @@ pub(super) fn aligned<const N: usize>(header: [&str; N], lines: Vec<[String; N]>
     table
 }
 
-pub(super) fn time(us: f64) -> String {
+pub(crate) fn time(us: f64) -> String {
     if us < 1e4 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1e3) }
 }
 
 /// 22809 is 2.28.9.
-pub(super) fn version(code: i32) -> String {
+pub(crate) fn version(code: i32) -> String {
     format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100)
 }
 

@@ -1,0 +1,139 @@
+//! `airamp disable` and `airamp enable`: an operator's order to the jobs of this user that run on this machine.
+//! Each process hands it to its communicators' leaders; their ranks switch together, at a call that all agree on.
+
+use airamp_agreement::Order;
+use airamp_control::orders::{self, Answer};
+use serde_json::json;
+
+use crate::cli::CommandError;
+use crate::config::without_control_characters;
+use crate::streams;
+
+const AFTER_DISABLE: &str = "\
+Every process of this user on this machine that was started with AIRAMP_MODE=on or shadow and has made a \
+communicator is told, or those of one job. One told process of a job is enough: its communicators switch on all \
+ranks, also on other machines, at the next call that all agree on. Until then, and in captured graphs, which must be \
+captured again, calls stay as they were. Processes that start later are not told; AIRAMP_DISABLE=1 keeps those from it.
+
+A job is named by AIRAMP_JOB, SLURM_JOB_ID or TORCHELASTIC_RUN_ID in its environment, the first of them that is set.
+
+Exit code: 0 a process has answered, 1 none did, 2 wrong arguments, 125 airamp failed.
+
+Examples:
+  airamp disable
+  airamp disable --job 4711
+  airamp disable --json | jq '.answers[].pid'";
+
+const AFTER_ENABLE: &str = "\
+Takes `airamp disable` back: calls go on as they were decided before. It does not switch compression on in a job that \
+runs without it (AIRAMP_MODE is read at start). See `airamp disable --help` for who is told.
+
+Exit code: 0 a process has answered, 1 none did, 2 wrong arguments, 125 airamp failed.
+
+Examples:
+  airamp enable
+  airamp enable --job 4711";
+
+/// Switch compression off in running jobs, agreed by all their ranks
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_DISABLE)]
+pub(crate) struct DisableArgs {
+    #[command(flatten)]
+    to: To,
+}
+
+/// Switch compression on again where `airamp disable` switched it off
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_ENABLE)]
+pub(crate) struct EnableArgs {
+    #[command(flatten)]
+    to: To,
+}
+
+#[derive(Debug, clap::Args)]
+struct To {
+    /// Only processes of this job
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn disable(args: &DisableArgs) -> Result<u8, CommandError> {
+    give(Order::Off, "disable", &args.to)
+}
+
+pub(crate) fn enable(args: &EnableArgs) -> Result<u8, CommandError> {
+    give(Order::On, "enable", &args.to)
+}
+
+fn give(order: Order, name: &str, to: &To) -> Result<u8, CommandError> {
+    let answers = orders::send(order, to.job.as_deref())?;
+    if to.json {
+        streams::print(&format!("{:#}\n", as_json(name, to.job.as_deref(), &answers)))?;
+    } else {
+        streams::print(&answers.iter().map(line).collect::<String>())?;
+    }
+    if answers.is_empty() {
+        streams::complain(&nobody(name, to.job.as_deref()));
+    }
+    Ok(u8::from(answers.is_empty()))
+}
+
+fn as_json(order: &str, job: Option<&str>, answers: &[Answer]) -> serde_json::Value {
+    let one = |answer: &Answer| {
+        json!({
+            "pid": answer.pid,
+            "job": answer.job,
+            "communicators": answer.communicators,
+            "text": answer.text,
+        })
+    };
+    json!({ "order": order, "job": job, "answers": answers.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn line(answer: &Answer) -> String {
+    let job = if answer.job.is_empty() { String::new() } else { format!(", job {}", answer.job) };
+    let count = answer.communicators;
+    let communicators =
+        if count == 1 { "1 communicator".to_owned() } else { format!("{count} communicators") };
+    let text = format!("process {}{job}: {communicators}: {}", answer.pid, answer.text);
+    format!("{}\n", without_control_characters(text.trim_end_matches([':', ' '])))
+}
+
+/// What to do where nobody answered.
+fn nobody(order: &str, job: Option<&str>) -> String {
+    let of_job = job.map(|job| format!(" of job {job}")).unwrap_or_default();
+    let advice = match job {
+        Some(_) => format!("`airamp {order}` without --job tells all, and shows how the jobs are named"),
+        None => "run it on a machine of the job and as the job's user; only jobs that were started with AIRAMP_MODE=on \
+                 or shadow listen"
+            .to_owned(),
+    };
+    without_control_characters(&format!("airamp: no process{of_job} has answered -> {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_one_line() {
+        let answer = |job: &str, communicators| Answer {
+            pid: 7,
+            job: job.into(),
+            communicators,
+            text: "told\n\u{7}".into(),
+        };
+        assert_eq!(line(&answer("", 1)), "process 7: 1 communicator: told\\n\\u{7}\n");
+        assert_eq!(line(&answer("4711", 2)), "process 7, job 4711: 2 communicators: told\\n\\u{7}\n");
+    }
+
+    #[test]
+    fn who_finds_nobody_is_told_what_to_do() {
+        assert!(nobody("disable", Some("x")).contains("without --job"));
+        assert!(nobody("enable", None).contains("as the job's user"));
+    }
+}
