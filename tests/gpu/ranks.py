@@ -2,7 +2,7 @@
 
 The conductor (`Ranks`) and the ranks (`serve`) are the same script: requests and answers are JSON lines on the
 ranks' stdin and stdout. Ranks with the library and ranks without can be up side by side and take turns. Between two
-requests all ranks are idle. Used by training.py, semantics.py and memory.py; needs nothing but Python here.
+requests all ranks are idle. Used by training.py, semantics.py, memory.py and tuning.py; needs nothing but Python here.
 """
 
 import ctypes
@@ -59,10 +59,11 @@ def free_port():
 
 
 class Ranks:
-    """`count` ranks of a script. `how`: without (the library), passthrough or compressed."""
+    """`count` ranks of a script. `how`: without (the library), passthrough, compressed (all that can be, at once) or
+    tuned (what the library decides by itself). The ranks of `bare` are without the library, whatever the others do."""
 
-    def __init__(self, script, count, how, settings=None, arguments=(), limit=80):
-        self.how, self.limit = how, limit
+    def __init__(self, script, count, how, settings=None, arguments=(), limit=80, bare=()):
+        self.how, self.limit, self.bare = how, limit, bare
         # Short, as it may hold a socket.
         self.folder = tempfile.mkdtemp(prefix="airamp-ranks-", dir="/tmp")
         self.answers = [queue.Queue() for _ in range(count)]
@@ -83,15 +84,18 @@ class Ranks:
         if self.how != "without":
             mine.update(LD_PRELOAD=library_file(), AIRAMP_LOG="info")
         if self.how == "compressed":
-            plan = os.path.join(self.folder, "plan")
-            os.mkdir(plan)
-            mine.update(AIRAMP_TEST_PLAN=plan, AIRAMP_WIRE_FORMAT="auto", AIRAMP_CONSENSUS_TIMEOUT_MS="30000")
+            mine.update(AIRAMP_TEST_PLAN="forced", AIRAMP_WIRE_FORMAT="auto", AIRAMP_CONSENSUS_TIMEOUT_MS="30000")
+            mine.update(settings)
+        if self.how == "tuned":
+            mine.update(AIRAMP_ENABLE_FP8_ALLREDUCE="1")
             mine.update(settings)
         return mine
 
     def start(self, rank, shared, command):
         # NCCL takes ranks with one host id for neighbours and refuses two of them on one GPU.
         mine = dict(shared, RANK=str(rank), LOCAL_RANK=str(rank), NCCL_HOSTID=f"airamp-rank-{rank}")
+        if rank in self.bare:
+            mine.pop("LD_PRELOAD", None)
         if self.how != "without":
             mine["AIRAMP_LOG_FILE"] = self.file(rank, "log")
         with open(self.file(rank, "err"), "wb") as errors:
@@ -135,6 +139,25 @@ class Ranks:
                 raise self.failure(rank)
             found[rank] = answer
         return [found[rank] for rank in asked]
+
+    def lose(self, victim, request, after, patience):
+        """Sends a request to all ranks and kills one of them meanwhile: how the others end, and after how long."""
+        for process in self.processes:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+        time.sleep(after)
+        self.processes[victim].kill()
+        struck, ends = time.monotonic(), []
+        for rank, process in enumerate(self.processes):
+            if rank == victim:
+                continue
+            try:
+                status = process.wait(max(0.1, struck + patience - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                status = "still there"
+            ends.append({"rank": rank, "status": status, "seconds": time.monotonic() - struck})
+        self.kill()
+        return ends
 
     def failure(self, rank, what=None):
         """Ends all ranks at once, as they may wait for each other; what that one said last."""
@@ -210,6 +233,19 @@ def compressed_calls(comm):
     ask.restype, ask.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]
     calls = ctypes.c_uint64()
     return calls.value if ask(comm, ctypes.byref(calls)) == 0 else None
+
+
+def plan_of(comm):
+    """What the library does next with each class of calls of that ncclComm_t, a byte for each; None where nothing is agreed
+    on. A byte of 0x40 to 0x4f means compressed, of 0x80 and more that the class is being tried."""
+    try:
+        ask = ctypes.CDLL(None).airampPlan
+    except AttributeError:
+        return None
+    ask.restype = ctypes.c_int
+    ask.argtypes = [ctypes.c_void_p, ctypes.c_char * 64, ctypes.POINTER(ctypes.c_uint64)]
+    plan, since = (ctypes.c_char * 64)(), ctypes.c_uint64()
+    return plan.raw[:48] if ask(comm, plan, ctypes.byref(since)) == 0 else None
 
 
 def communicator_of(group, device):

@@ -7,8 +7,10 @@ pub mod artifacts;
 pub mod c_program;
 pub mod code_object;
 pub mod comparison;
+pub mod hosts;
 pub mod process;
 pub mod scenario;
+pub mod tuned;
 
 pub use artifacts::{airamp, emulator_dir, interposer, rank_program};
 pub use c_program::CProgram;

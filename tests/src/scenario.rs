@@ -1,7 +1,8 @@
 //! `airamp-rank scenario` as a job: with the vendor alone, with the library, and with the plan that
-//! switches compression on for tests. Every job that compresses gets a folder of its own for the plan,
-//! through which its ranks agree.
+//! switches compression on for tests: every call that can be compressed is, from the first on, once the
+//! ranks have agreed.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -99,20 +100,33 @@ pub fn launches_of_creation(refused_at: impl Fn(usize) -> Vec<Outcome>) -> usize
 /// A scenario in a number of processes.
 #[derive(Clone)]
 pub struct Scenario {
-    arguments: Vec<&'static str>,
+    arguments: Vec<OsString>,
     processes: u32,
     environment: Vec<(&'static str, String)>,
     presence: Presence,
+    time_limit: Duration,
 }
 
 impl Scenario {
     pub fn new(name: &'static str, processes: u32) -> Self {
-        let arguments = vec!["scenario", name, "--min-bytes", MIN_BYTES];
-        Self { arguments, processes, environment: Vec::new(), presence: Presence::Preloaded }
+        let arguments = ["scenario", name, "--min-bytes", MIN_BYTES].map(OsString::from).to_vec();
+        let (environment, presence) = (Vec::new(), Presence::Preloaded);
+        Self { arguments, processes, environment, presence, time_limit: TIME_LIMIT }
     }
 
     pub fn args(mut self, arguments: &[&'static str]) -> Self {
-        self.arguments.extend(arguments);
+        self.arguments.extend(arguments.iter().map(OsString::from));
+        self
+    }
+
+    /// An argument that is made for this run, as a path.
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
         self
     }
 
@@ -128,7 +142,7 @@ impl Scenario {
     }
 
     fn program(&self) -> Run {
-        let run = Run::new(rank_program()).args(&self.arguments).time_limit(TIME_LIMIT);
+        let run = Run::new(rank_program()).args(&self.arguments).time_limit(self.time_limit);
         self.environment.iter().fold(run, |run, (name, value)| run.env(name, value))
     }
 
@@ -155,23 +169,38 @@ impl Scenario {
 
     /// The plan on every process; `adjust` brings the library in where it is wanted.
     pub fn planned(&self, adjust: impl Fn(u32, Run) -> Run) -> Vec<Outcome> {
-        let plan = tempfile::tempdir().expect("a temporary folder");
         let run = settings(self.program()).arg("--expect").arg("compressed");
-        run.env("AIRAMP_TEST_PLAN", plan.path()).run_unequal_ranks(self.processes, adjust)
+        planned(run).run_unequal_ranks(self.processes, adjust)
+    }
+
+    /// The library on every process, in this mode and with what it decides itself.
+    pub fn in_mode(&self, mode: &str) -> Vec<Outcome> {
+        self.in_mode_but(mode, |_, run| run)
+    }
+
+    /// The same, with something done to some of the processes.
+    pub fn in_mode_but(&self, mode: &str, adjust: impl Fn(u32, Run) -> Run) -> Vec<Outcome> {
+        let run = settings(self.program()).env("AIRAMP_MODE", mode);
+        run.run_unequal_ranks(self.processes, |rank, run| adjust(rank, self.presence.applied_to(run)))
     }
 
     /// The settings of a compressed job, and the plan only where `planned` says so.
     pub fn planned_on(&self, planned: impl Fn(u32) -> bool) -> Vec<Outcome> {
-        let plan = tempfile::tempdir().expect("a temporary folder");
         let run = self.presence.applied_to(settings(self.program())).arg("--expect").arg("compressed");
         run.run_unequal_ranks(self.processes, |rank, run| match planned(rank) {
-            true => run.env("AIRAMP_TEST_PLAN", plan.path()),
+            true => self::planned(run),
             false => run,
         })
     }
 }
 
-fn settings(run: Run) -> Run {
+/// The run with the plan for tests.
+pub fn planned(run: Run) -> Run {
+    run.env("AIRAMP_TEST_PLAN", "forced")
+}
+
+/// Those of a job that compresses, whoever asks for it.
+pub fn settings(run: Run) -> Run {
     run.env("AIRAMP_MIN_BYTES", MIN_BYTES).env("AIRAMP_ARENA_BYTES", ARENA_BYTES).env("AIRAMP_LOG", "info")
 }
 

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use airamp_tests::comparison::Presence;
-use airamp_tests::scenario::Scenario;
+use airamp_tests::scenario::{self, Scenario};
 use airamp_tests::{CProgram, Outcome, Run};
 
 fn planned(run: Run) -> Outcome {
-    let plan = tempfile::tempdir().expect("a temporary folder");
-    let run = run.env("AIRAMP_TEST_PLAN", plan.path()).env("AIRAMP_MIN_BYTES", "16");
+    let run = scenario::planned(run).env("AIRAMP_MIN_BYTES", "16");
     Presence::Preloaded.applied_to(run.env("AIRAMP_ARENA_BYTES", "1048576").env("AIRAMP_LOG", "info")).run()
 }
 
@@ -92,16 +91,6 @@ fn assert_no_rank_is_alone(outcomes: &[Outcome]) {
     for outcome in outcomes {
         assert!(!outcome.stderr_text().contains("ranks disagree"), "{outcome}");
     }
-}
-
-#[test]
-fn a_rank_that_cannot_read_the_verdict_does_not_go_to_the_vendor_alone() {
-    let shim = CProgram::unlinked("unreadable_verdict.c").shared_library().build();
-    let outcomes = Scenario::new("fault", 2).compressed_but(|rank, run| match rank {
-        1 => run.preload(&shim),
-        _ => run,
-    });
-    assert_no_rank_is_alone(&outcomes);
 }
 
 #[test]

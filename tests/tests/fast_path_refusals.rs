@@ -3,8 +3,8 @@
 
 use airamp_tests::code_object::BlobFolder;
 use airamp_tests::comparison::Presence;
-use airamp_tests::scenario::{CALLS_OF_FAULT, Came, Report, Scenario, Step, launches_of_creation};
-use airamp_tests::{CProgram, Outcome, Run};
+use airamp_tests::scenario::{Came, Report, Scenario, Step, launches_of_creation};
+use airamp_tests::{Outcome, Run};
 
 const INTERNAL_ERROR: i32 = 3;
 
@@ -213,69 +213,11 @@ mod connecting {
     }
 
     #[test]
-    fn that_one_rank_does_not_confirm_is_the_end_of_compression_on_all_of_them() {
-        let shim = CProgram::unlinked("lost_vote.c").shared_library().build();
-        for ranks in [2, 3] {
-            assert_alike(&job(ranks).compressed_but(to_the_last(ranks, |run| run.preload(&shim))));
-        }
-    }
-
-    #[test]
     fn that_fails_on_one_rank_alone_costs_nobody_a_wrong_result() {
         for ranks in [2, 3] {
             let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", first_exchange(ranks));
             assert_nobody_compresses(&job(ranks).compressed_but(to_the_last(ranks, fault)));
         }
-    }
-}
-
-mod plans {
-    use super::*;
-
-    #[track_caller]
-    fn assert_refused(outcome: &Outcome) {
-        let report = Report::of(outcome);
-        let refused = |step: &Step| (step.returned, step.outcome) == (INTERNAL_ERROR, Came::Refused);
-        assert!(report.calls.len() == CALLS_OF_FAULT && report.calls.iter().all(refused), "{outcome}");
-        assert_eq!(report.async_error, INTERNAL_ERROR, "{outcome}");
-    }
-
-    fn planned_at(folder: &'static str) -> impl Fn(Run) -> Run {
-        move |run| run.env("AIRAMP_TEST_PLAN", folder)
-    }
-
-    #[test]
-    fn in_which_nothing_can_be_written_leave_every_call_refused() {
-        for arguments in [&[][..], &["--grouped"]] {
-            let outcomes = job(2).args(arguments).compressed_but(|_, run| planned_at("/proc")(run));
-            outcomes.iter().for_each(assert_refused);
-        }
-    }
-
-    /// The others know only that it has not voted.
-    #[test]
-    fn in_which_one_rank_cannot_write_leave_its_calls_refused() {
-        let outcomes = job(2).compressed_but(to_the_last(2, planned_at("/proc")));
-        assert_refused(&outcomes[1]);
-        let report = Report::of(&outcomes[0]);
-        let fine = |step: &Step| matches!(step.outcome, Came::Lost | Came::Refused);
-        assert!(report.calls.iter().all(fine), "{}", outcomes[0]);
-    }
-
-    #[test]
-    fn that_name_no_folder_leave_all_calls_exact_and_are_told_once() {
-        let outcomes = job(2).compressed_but(|_, run| planned_at("/no/such/folder")(run));
-        assert_exact(&outcomes);
-        for outcome in &outcomes {
-            let lines = outcome.product_lines();
-            let told = lines.iter().filter(|line| line.contains("/no/such/folder")).count();
-            assert_eq!(told, 1, "{outcome}");
-        }
-    }
-
-    #[test]
-    fn that_name_no_folder_on_one_rank_leave_all_calls_exact() {
-        assert_exact(&job(2).compressed_but(to_the_last(2, planned_at("/no/such/folder"))));
     }
 }
 

@@ -1,0 +1,215 @@
+"""Compression that switches itself on, under PyTorch and real NCCL: AIRAMP_ENABLE_FP8_ALLREDUCE=1 and nothing else.
+
+    AIRAMP_BIN=… python3 tests/gpu/tuning.py [--ranks 4] [--rate 10gbit] [--parts ramp,unshaped,small,missing,graphs,killed]
+
+ramp      DDP with fp32 gradients on a loopback of 10 Gbit/s: the job that tunes itself beside one without the library, in
+          turns; at least 3 times as fast once it has decided
+unshaped  the same as fast as loopback is: at least 0.98 times as fast
+small     many small AllReduces: at least 0.98 times as fast
+missing   one rank without LD_PRELOAD: every sum exact, nobody compresses, nobody hangs
+graphs    CUDA graphs captured before, during and after tuning replay what they hold, the same bits on all ranks
+killed    a rank is killed at random: the others end as without the library, with the same status, no later than by the
+          time-out
+
+Needs a GPU, PyTorch, and for ramp root and tc. Exit status: 0 all parts are right, 1 not so, 77 no GPU.
+"""
+
+import argparse
+import random
+import statistics
+import sys
+import time
+
+import loopback
+import ranks
+
+# Bound by communication: many parameters, few tokens.
+SHAPE = {"width": 768, "layers": 12, "heads": 12, "context": 32}
+STEPS, TURNS, MOST_TURNS = 6, 4, 40
+PARTS = ("ramp", "unshaped", "small", "missing", "graphs", "killed")
+LEAST_GAIN, LEAST_KEPT = 3.0, 0.98
+# Of a rank's time-out, in seconds; a job that was struck must have ended by then.
+TIME_OUT = 30
+
+
+def jobs_of(arguments, hows=("without", "tuned"), **more):
+    return {how: ranks.Ranks(__file__, arguments.ranks, how, limit=240, **more) for how in hows}
+
+
+def close(jobs):
+    for job in jobs.values():
+        job.close()
+
+
+def decided(answers):
+    """Whether nothing is being tried any more, and something is compressed."""
+    plans = [answer["plan"] for answer in answers]
+    return all(plan and plan["compressed"] and not plan["tried"] for plan in plans)
+
+
+def settle(job, request):
+    """Steps until the library has decided, bounded; the seconds that it took and whether it compresses."""
+    began = time.monotonic()
+    for _ in range(MOST_TURNS):
+        answers = job.ask(dict(request))
+        plans = [answer["plan"] for answer in answers]
+        if any(plan is None for plan in plans):
+            return time.monotonic() - began, False
+        if decided(answers):
+            return time.monotonic() - began, True
+    return time.monotonic() - began, decided(answers)
+
+
+def in_turns(jobs, request):
+    """The median time of a step of each job, measured in turns."""
+    found = {how: [] for how in jobs}
+    for _ in range(TURNS):
+        for how, job in jobs.items():
+            found[how].append(max(answer["seconds"] for answer in job.ask(dict(request))))
+    return {how: statistics.median(seconds) for how, seconds in found.items()}
+
+
+def train(arguments, least, must_compress):
+    jobs = jobs_of(arguments)
+    try:
+        request = dict(do="steps", shape=SHAPE, batch=1, steps=STEPS)
+        jobs["without"].ask(dict(request))
+        took, compresses = settle(jobs["tuned"], request)
+        times = in_turns(jobs, request)
+        gain = times["without"] / times["tuned"]
+        print(f"    decided after {took:.1f} s, {'compresses' if compresses else 'does not compress'}")
+        for how, seconds in times.items():
+            print(f"    {how:10}{1000 * seconds:10.1f} ms a step")
+        print(f"    {gain:.2f} times as fast (asked for: {least:.2f})")
+        for line in jobs["tuned"].complaints():
+            print(f"    {line}")
+        return gain >= least and (compresses or not must_compress)
+    finally:
+        close(jobs)
+
+
+def part_ramp(arguments):
+    with loopback.Shaped(arguments.rate):
+        return train(arguments, LEAST_GAIN, True)
+
+
+def part_unshaped(arguments):
+    return train(arguments, LEAST_KEPT, False)
+
+
+def part_small(arguments):
+    jobs = jobs_of(arguments)
+    try:
+        request = dict(do="small", calls=400)
+        for job in jobs.values():
+            for _ in range(4):
+                job.ask(dict(request))
+        times = in_turns(jobs, request)
+        kept = times["without"] / times["tuned"]
+        print(f"    {kept:.3f} times as fast (asked for: {LEAST_KEPT:.2f})")
+        return kept >= LEAST_KEPT
+    finally:
+        close(jobs)
+
+
+def part_missing(arguments):
+    right = True
+    for bare in sorted({0, arguments.ranks - 1}):
+        job = ranks.Ranks(__file__, arguments.ranks, "tuned", limit=120, bare=(bare,))
+        try:
+            answers = job.ask(dict(do="exact", calls=60))
+            exact = all(answer["exact"] and not answer["compressed"] for answer in answers)
+            said = sum("compression off" in line for line in job.log_lines())
+            print(f"    without it on rank {bare}: {'exact' if exact else 'NOT EXACT'}, {said} ranks say why")
+            right = right and exact and said >= arguments.ranks - 1
+        finally:
+            job.close()
+    return right
+
+
+def part_graphs(arguments):
+    job = ranks.Ranks(__file__, arguments.ranks, "tuned", limit=120)
+    try:
+        kinds = {}
+        for moment in ("before", "during", "after"):
+            if moment == "after":
+                settle(job, dict(do="live", calls=20))
+            elif moment == "during":
+                job.ask(dict(do="live", calls=2))
+            job.ask(dict(do="capture", name=moment))
+        for _ in range(5):
+            job.ask(dict(do="live", calls=4))
+            for moment in ("before", "during", "after"):
+                answers = job.ask(dict(do="replay", name=moment))
+                if len({answer["digest"] for answer in answers}) > 1:
+                    print(f"    {moment}: the ranks have different bits")
+                    return False
+                kinds.setdefault(moment, set()).update(answer["kind"] for answer in answers)
+        for moment, seen in kinds.items():
+            print(f"    captured {moment} tuning: {', '.join(sorted(seen))}")
+        return all(len(seen) == 1 and "wrong" not in seen for seen in kinds.values()) and kinds["before"] == {"exact"}
+    finally:
+        job.close()
+
+
+def struck(arguments, how, victim, after):
+    job = ranks.Ranks(__file__, arguments.ranks, how, limit=240)
+    try:
+        job.ask(dict(do="live", calls=20))
+        return job.lose(victim, dict(do="endless", seconds=2 * TIME_OUT), after, 2 * TIME_OUT)
+    finally:
+        job.close()
+
+
+def part_killed(arguments):
+    dice, right = random.Random(arguments.seed), True
+    for _ in range(arguments.kills):
+        victim, after = dice.randrange(arguments.ranks), dice.uniform(0.2, 3)
+        ends = {how: struck(arguments, how, victim, after) for how in ("without", "tuned")}
+        for how, found in ends.items():
+            shown = ", ".join(f"{end['status']} after {end['seconds']:.1f} s" for end in found)
+            print(f"    rank {victim} killed after {after:.1f} s, {how}: {shown}")
+        statuses = {how: sorted({str(end["status"]) for end in found}) for how, found in ends.items()}
+        longest = {how: max(end["seconds"] for end in found) for how, found in ends.items()}
+        same = statuses["without"] == statuses["tuned"] and "still there" not in statuses["tuned"]
+        right = right and same and longest["tuned"] <= max(longest["without"] + 5, TIME_OUT)
+    return right
+
+
+def conduct(arguments):
+    right = True
+    for name in arguments.parts.split(","):
+        print(f"== {name}", flush=True)
+        try:
+            good = globals()[f"part_{name}"](arguments)
+        except (ranks.Ended, loopback.NotShaped) as why:
+            print(f"    {why}")
+            good = False
+        print(f"{name}: {'ok' if good else 'FAILED'}", flush=True)
+        right = right and good
+    print("ok: every part is right" if right else "FAILED: see above")
+    return right
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--rate", default="10gbit", help="loopback's in ramp, as tc takes it")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--kills", type=int, default=3, help="jobs of each kind that lose a rank")
+    parser.add_argument("--seed", type=int, default=1, help="of who is killed and when")
+    arguments = parser.parse_args()
+    if ranks.IS_RANK:
+        from tuning_rank import Rank
+
+        ranks.serve(Rank(TIME_OUT))
+        return
+    unknown = set(arguments.parts.split(",")) - set(PARTS)
+    if unknown:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    ranks.require_gpu()
+    sys.exit(0 if conduct(arguments) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+//! The connection between a rank and its leader, cut after each frame in turn, until there is no such frame any more:
+//! at every step of the protocol. Nobody hangs, and at no call do two ranks do different things.
+
+use std::time::Duration;
+
+use airamp_tests::Outcome;
+use airamp_tests::scenario::{Came, Report, Scenario};
+use airamp_tests::tuned::Tuned;
+
+/// Ends an enumeration that would not end; a creation takes far fewer frames.
+const PLENTY: u32 = 60;
+
+/// The same environment on all ranks, as jobs have it; the link of one is cut.
+fn cut(which: u32, frame: u32) -> String {
+    format!("{which}:{frame}")
+}
+
+fn happened(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().any(|outcome| outcome.stderr_text().contains("injected cut"))
+}
+
+fn short_waits(scenario: Scenario) -> Scenario {
+    let waits = scenario.env("AIRAMP_CONSENSUS_TIMEOUT_MS", "2500").env("AIRAMP_DOUBT_MS", "4000");
+    waits.time_limit(Duration::from_secs(60))
+}
+
+/// All of each call's results are equal, or it failed on some and none of the others has one of another kind.
+#[track_caller]
+fn assert_no_divergence(outcomes: &[Outcome], what: &str) {
+    let reports: Vec<Report> = outcomes.iter().map(Report::of).collect();
+    let calls = reports.iter().map(|report| report.calls.len()).max().unwrap_or(0);
+    for call in 0..calls {
+        let came = |kind: Came| {
+            reports.iter().any(|report| report.calls.get(call).is_some_and(|step| step.outcome == kind))
+        };
+        for bad in [Came::Wrong, Came::Stuck, Came::Marked] {
+            assert!(!came(bad), "{what}, call {call} is {bad:?}: {outcomes:?}");
+        }
+        let diverged = came(Came::Exact) && came(Came::Compressed);
+        assert!(!diverged, "{what}, call {call}: {outcomes:?}");
+    }
+    for outcome in outcomes {
+        assert!(!outcome.stderr_text().contains("ranks disagree"), "{what}: {outcome}");
+    }
+}
+
+#[test]
+fn at_every_frame_of_creation_all_compress_or_none_or_all_fail() {
+    // Rank 0's link to its own leader lies inside its process.
+    for (ranks, which) in [(2, 1), (3, 1), (4, 3)] {
+        let (mut frame, mut compressed, mut off) = (1, 0, 0);
+        loop {
+            let job = short_waits(Scenario::new("fault", ranks)).env("AIRAMP_INJECT_CUT", cut(which, frame));
+            let outcomes = job.compressed();
+            assert_no_divergence(&outcomes, &format!("rank {which} of {ranks}, frame {frame}"));
+            compressed += u32::from(Report::of(&outcomes[0]).all(Came::Compressed));
+            off += u32::from(Report::of(&outcomes[0]).all(Came::Exact));
+            if !happened(&outcomes) {
+                break;
+            }
+            frame += 1;
+            assert!(frame < PLENTY, "rank {which}'s link carries too many frames");
+        }
+        assert!(frame > 4, "only {frame} frames were cut at rank {which} of {ranks}");
+        // Early cuts leave the job to the vendor, late ones find it agreed.
+        assert!(compressed > 0 && off > 0, "{compressed} runs compressed and {off} did not");
+        println!("rank {which} of {ranks}: {} cuts, {off} runs off, {compressed} compressed", frame - 1);
+    }
+}
+
+/// In a job that tunes itself more frames follow: reports, proposals, pledges and verdicts.
+#[test]
+fn at_every_frame_of_tuning_the_results_stay_right_and_equal() {
+    let (ranks, which) = (3, 1);
+    let mut cuts = 0;
+    for frame in 1..PLENTY {
+        let job = Scenario::new("tuned-loop", ranks).args(&["--steps", "300", "--after-decided", "16"]);
+        let job = job.args(&["--tensors", "float32:65536"]);
+        let outcomes = short_waits(job).env("AIRAMP_INJECT_CUT", cut(which, frame)).in_mode("on");
+        assert_tuned_alike(&outcomes, frame);
+        if !happened(&outcomes) {
+            break;
+        }
+        cuts += 1;
+    }
+    println!("{cuts} cuts");
+    assert!(cuts > 4, "only {cuts} cuts");
+}
+
+/// Equal results call by call as far as each came; errors, where there are any, end the job.
+#[track_caller]
+fn assert_tuned_alike(outcomes: &[Outcome], frame: u32) {
+    let reports: Vec<Tuned> = outcomes.iter().map(Tuned::of).collect();
+    let fine = |report: &Tuned| report.count('w') == 0;
+    assert!(reports.iter().all(fine), "frame {frame}: {outcomes:?}");
+    let spelt: Vec<String> = reports.iter().map(|report| spelt(&report.outcomes)).collect();
+    let shortest = spelt.iter().map(String::len).min().unwrap_or(0);
+    for own in &spelt {
+        assert_eq!(own[..shortest], spelt[0][..shortest], "frame {frame}: {outcomes:?}");
+    }
+    // Where all went to the end they have tried the same calls, which their results do not show.
+    if reports.iter().all(Tuned::is_right) {
+        let trials: Vec<u64> = reports.iter().map(|report| report.trials).collect();
+        assert!(trials.iter().all(|own| *own == trials[0]), "frame {frame}: {trials:?} {outcomes:?}");
+    }
+}
+
+/// `3e1c` as `eeec`, without the errors at the end.
+fn spelt(outcomes: &str) -> String {
+    let mut text = String::new();
+    for run in outcomes.split_inclusive(|c: char| c.is_ascii_alphabetic()) {
+        let (count, letter) = run.split_at(run.len() - 1);
+        text.push_str(&letter.repeat(count.parse().unwrap_or(0)));
+    }
+    text.trim_end_matches(['r', 'l']).to_owned()
+}
