@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -147,7 +147,11 @@ fn signals_reach_every_rank() {
             while :; do sleep 0.05; done",
             folder.path().display()
         );
-        let child = start(&mut ranks(2, &script));
+        let mut command = ranks(2, &script);
+        // A shell cannot trap what was ignored before it (under nohup, for example).
+        // SAFETY: between fork and exec, signal is safe to call.
+        unsafe { command.pre_exec(move || Ok(_ = libc::signal(signal, libc::SIG_DFL))) };
+        let child = start(&mut command);
         wait_for_files(folder.path(), 2);
         send(child.id(), signal);
         let output = finish(child);
