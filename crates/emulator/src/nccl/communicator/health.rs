@@ -29,6 +29,8 @@ pub(crate) struct Health {
 
 struct State {
     phase: Phase,
+    /// Somebody has found the first trouble and is telling the others.
+    claimed: bool,
     trouble: Option<NcclError>,
     /// Calls of a non-blocking communicator that go on in the background.
     background: usize,
@@ -36,7 +38,7 @@ struct State {
 
 impl Health {
     pub(crate) fn forming() -> Self {
-        let state = State { phase: Phase::Forming, trouble: None, background: 0 };
+        let state = State { phase: Phase::Forming, claimed: false, trouble: None, background: 0 };
         Self { state: state.into(), changed: Condvar::new() }
     }
 
@@ -62,20 +64,25 @@ impl Health {
         self.state().trouble.clone()
     }
 
-    /// Records the first trouble; answers whether this was it. A mistake of the application is
-    /// told before anybody can see that there is one, and end the process.
-    pub(crate) fn record(&self, error: NcclError) -> bool {
+    /// Whether this is the first trouble, which the caller then tells the other ranks and shows:
+    /// in this order, since whoever sees a trouble may end the process. For the same reason a
+    /// mistake of the application is announced here.
+    pub(crate) fn claim(&self, error: &NcclError) -> bool {
         let mut state = self.state();
-        let first = state.trouble.is_none() && !matches!(state.phase, Phase::Destroyed | Phase::Aborted);
-        if first {
-            if let NcclError::InvalidUsage(text) = &error {
-                announce(text);
-            }
-            state.trouble = Some(error);
+        let ended = matches!(state.phase, Phase::Destroyed | Phase::Aborted);
+        if ended || std::mem::replace(&mut state.claimed, true) {
+            return false;
         }
-        drop(state);
+        if let NcclError::InvalidUsage(text) = error {
+            announce(text);
+        }
+        true
+    }
+
+    /// Lets everybody see the trouble that was claimed.
+    pub(crate) fn show(&self, error: NcclError) {
+        self.state().trouble = Some(error);
         self.changed.notify_all();
-        first
     }
 
     /// What `ncclCommGetAsyncError` answers.

@@ -141,7 +141,7 @@ impl Communicator {
     }
 
     fn fail_heard_from(&self, error: NcclError, source: Option<Neighbour>) {
-        if !self.health.record(error.clone()) {
+        if !self.health.claim(&error) {
             return;
         }
         if let Some(control) = self.control() {
@@ -152,6 +152,7 @@ impl Communicator {
                 }
             }
         }
+        self.health.show(error);
         self.close_data_links();
     }
 
