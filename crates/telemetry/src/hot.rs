@@ -1,0 +1,173 @@
+//! The path of one call, in as few instructions as it takes: what calls of one shape add is found once, and added in
+//! one pass. The same words as `writer` and `slot` have, and the same rules: wait-free, no system
+//! call, no allocation, no panic. Called by the interposer alone.
+
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::guarded;
+use crate::layout::{ARRIVALS, Arrival, CALLS, Communicator, Count, MILESTONE, PATHS, Region, SLOTS};
+use crate::sizes::{HOOK_BUCKETS, SIZE_CLASSES, hook_bucket, size_class};
+use crate::writer::Writer;
+use crate::{CallRecord, Datatype, Kind, Path, Ticks, now};
+
+/// What a call of some shape on some communicator adds, found once for all calls like it.
+#[derive(Clone, Copy)]
+pub struct Recipe {
+    region: &'static Region,
+    /// Nothing where the communicator has no slot.
+    place: Option<&'static Communicator>,
+    generation: u64,
+    is_collective: bool,
+    cell: &'static Count,
+    class: &'static AtomicU64,
+    /// The first word of the call's record.
+    about: u64,
+    shape: Shape,
+}
+
+/// A call, but for when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub kind: Kind,
+    pub path: Path,
+    pub datatype: Datatype,
+    /// Elements.
+    pub count: u64,
+    pub logical: u64,
+    pub wire: u64,
+    pub would_wire: u64,
+}
+
+/// What is known of a call's times: ticks inside the vendor's function, and ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times(u64);
+
+impl Times {
+    pub const UNKNOWN: Self = Self(0);
+
+    pub fn new(vendor: u64, hook: u64) -> Self {
+        const MOST: u64 = u32::MAX as u64;
+        Self(vendor.min(MOST) | hook.min(MOST) << 32)
+    }
+}
+
+impl Writer {
+    /// `bits` are a slot's, or 0. Not for a forked child: whoever forks forgets writer and recipes.
+    pub fn recipe(&self, bits: u64, shape: Shape) -> Recipe {
+        let region = self.region_of_this_process();
+        let Shape { kind, path, datatype, .. } = shape;
+        let bit = 1u64 << (kind as usize * PATHS + path as usize);
+        if region.process.used.load(Relaxed) & bit == 0 {
+            region.process.used.fetch_or(bit, Relaxed);
+        }
+        let by_path = &region.by_kind[kind as usize][path as usize];
+        let slot = if bits == 0 { CallRecord::NO_SLOT } else { bits as u8 };
+        let about = u64::from(slot) | (kind as u64) << 8 | (path as u64) << 16 | u64::from(datatype.0) << 24;
+        Recipe {
+            region,
+            place: (bits != 0).then(|| &region.communicators[usize::from(slot) % SLOTS]),
+            generation: bits >> 8,
+            is_collective: (kind as u8) < Kind::Send as u8,
+            cell: &by_path.counts[datatype.place()],
+            class: &by_path.sizes[usize::from(size_class(shape.logical)) % SIZE_CLASSES],
+            about,
+            shape,
+        }
+    }
+
+    /// A thread goes into a vendor call on the communicator with that slot, if it has one. Two at once are against the
+    /// vendor's rules; then the later one counts.
+    #[inline(always)]
+    pub fn enter(&self, bits: u64, at: Ticks) {
+        if let Some(place) = self.place(bits) {
+            place.issuing.inside_since.store(at.0, Relaxed);
+            place.issuing.inside.store(1, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, bits: u64) -> Option<&'static Communicator> {
+        let place = &self.region_of_this_process().communicators[bits as usize % SLOTS];
+        (bits != 0 && place.generation.load(Relaxed) == bits >> 8).then_some(place)
+    }
+
+    /// Times of one call that stands for `weight` of them: ours, and inside the vendor's function.
+    pub fn spent(&self, hook_ticks: u64, vendor_ticks: u64, weight: u64) {
+        let process = &self.region_of_this_process().process;
+        // Of so many calls one: often enough to tell whether the process lives.
+        process.active.store(now().0, Relaxed);
+        process.hook.ticks.fetch_add(hook_ticks.wrapping_mul(weight), Relaxed);
+        process.hook.buckets[hook_bucket(hook_ticks) % HOOK_BUCKETS].fetch_add(weight, Relaxed);
+        if vendor_ticks > 0 {
+            process.in_vendor.ticks.fetch_add(vendor_ticks.wrapping_mul(weight), Relaxed);
+            process.in_vendor.calls.fetch_add(weight, Relaxed);
+        }
+    }
+}
+
+impl Recipe {
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// As `Writer::enter`, for whoever knows that the slot is still the communicator's.
+    #[inline(always)]
+    pub fn enter(&self, at: Ticks) {
+        if let Some(place) = self.place {
+            place.issuing.inside_since.store(at.0, Relaxed);
+            place.issuing.inside.store(1, Relaxed);
+        }
+    }
+
+    /// Counts one such call, and gives the sequence of a collective (else 0) and the number of the call's record.
+    /// The host is not inside the vendor any more.
+    #[inline(always)]
+    pub fn took_effect(&self, flags: u8, entered: Ticks, times: Times) -> (u64, u64) {
+        let Shape { logical, wire, would_wire, .. } = self.shape;
+        self.cell.calls.fetch_add(1, Relaxed);
+        self.cell.logical.fetch_add(logical, Relaxed);
+        self.cell.wire.fetch_add(wire, Relaxed);
+        self.cell.would_wire.fetch_add(would_wire, Relaxed);
+        self.class.fetch_add(1, Relaxed);
+        let mut sequence = 0;
+        if let Some(place) = self.place
+            && place.generation.load(Relaxed) == self.generation
+        {
+            place.issuing.inside.store(0, Relaxed);
+            if self.is_collective {
+                sequence = issue(place, entered);
+            }
+        }
+        (sequence, self.record(flags, entered, times, sequence))
+    }
+
+    #[inline(always)]
+    fn record(&self, flags: u8, entered: Ticks, times: Times, sequence: u64) -> u64 {
+        let about = self.about | u64::from(flags) << 32;
+        let words = [about, self.shape.count, sequence, entered.0, 0, times.0];
+        let process = &self.region.process;
+        let position = process.calls.written.fetch_add(1, Relaxed);
+        let cell = &self.region.calls[position as usize % CALLS];
+        if !guarded::put_in_turn(&cell.version, position, CALLS as u64, &cell.words, &words) {
+            process.dropped.fetch_add(1, Relaxed);
+        }
+        position
+    }
+}
+
+#[inline(always)]
+fn issue(place: &Communicator, at: Ticks) -> u64 {
+    let last = place.issuing.issued.fetch_add(1, Relaxed).wrapping_add(1);
+    place.issuing.issued_at.store(at.0, Relaxed);
+    arrive(&place.arrivals, last, last, at);
+    if last.is_multiple_of(MILESTONE) {
+        arrive(&place.milestones, last / MILESTONE, last, at);
+    }
+    last
+}
+
+#[inline(always)]
+fn arrive(ring: &[Arrival; ARRIVALS], place: u64, sequence: u64, at: Ticks) {
+    let cell = &ring[place as usize % ARRIVALS];
+    cell.mixed.store(sequence ^ at.0, Relaxed);
+    cell.at.store(at.0, Relaxed);
+}

@@ -1,0 +1,222 @@
+//! Writers that are killed, stopped, forked or born under odd circumstances.
+
+mod place;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use airamp_telemetry::*;
+use place::{Place, identity};
+
+const BASE: &str = "AIRAMP_TELEMETRY_TEST_BASE";
+
+/// This program again, as a process that writes until it is killed.
+struct Writing(Child);
+
+impl Writing {
+    fn start(place: &Place, prepare: fn() -> std::io::Result<()>) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_child_that_writes", "--nocapture"]).env(BASE, place.base());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: the functions given make one system call each.
+        unsafe { command.pre_exec(prepare) };
+        Self(command.spawn().unwrap())
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: sends a signal to a child that was not waited for, so the number is still its own.
+        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_child_that_writes() {
+    let Some(base) = std::env::var_os(BASE) else { return };
+    let Ok(writer) = create(Some(base.as_ref()), &identity()) else { std::process::exit(77) };
+    let write = || {
+        for n in 0_u64.. {
+            let slot = writer.open(&CommunicatorFacts { name: n, parent: !n, ..Default::default() });
+            let text = "x".repeat(n as usize % 160);
+            writer.event(EventKind::Note, slot, n, text.len() as u64, &text);
+            writer.decision(&"y".repeat(n as usize % 1000));
+            for _ in 0..10 {
+                writer.call(&CallRecord { count: n, sequence: !n, ..place::call(0) });
+                writer.count(Kind::Send, Path::Vendor, Datatype(1), 1, 2, 3, 4);
+            }
+            if let Some(slot) = slot {
+                slot.issued(1 + n % 3, now());
+                slot.agreement(AgreementState::Off, &text);
+                slot.close(Ended::Destroyed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(write);
+        write();
+    });
+}
+
+fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited a minute in vain");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn first_file(place: &Place) -> Reader {
+    until(|| {
+        let folder = folders(Some(place.base())).pop()?;
+        Reader::open(&folder, folder.files().first()?).ok()
+    })
+}
+
+#[test]
+fn a_writer_killed_at_any_point_leaves_a_readable_file() {
+    for round in 0..12 {
+        let place = Place::new();
+        let mut child = Writing::start(&place, || Ok(()));
+        let reader = first_file(&place);
+        until(|| (reader.snapshot().unwrap().calls_written > 5000).then_some(()));
+        // Not at the same point of the loop each time.
+        std::thread::sleep(Duration::from_micros(round * 137));
+        child.kill();
+        assert_eq!(reader.liveness(), Liveness::Gone);
+        let snapshot = reader.snapshot().unwrap();
+        assert!(snapshot.torn <= 2, "two threads stood in at most two slots");
+        assert!(snapshot.communicators.iter().all(|one| one.facts.parent == !one.facts.name));
+        let count = snapshot.counts[0];
+        assert!(count.calls * 2 - count.logical_bytes <= 4 && count.calls * 3 - count.wire_bytes <= 6);
+        let calls = reader.calls_since(0).unwrap();
+        assert_eq!(
+            (calls.next, calls.items.len() as u64 + calls.lost),
+            (snapshot.calls_written, snapshot.calls_written)
+        );
+        assert!(calls.items.len() as u64 + 2 + snapshot.dropped >= 4096);
+        assert!(calls.items.iter().all(|call| call.sequence == !call.count));
+        let events = reader.events_since(0).unwrap().items;
+        assert!(!events.is_empty() && events.iter().all(|event| event.text.len() as u64 == event.b));
+        let decisions = reader.decisions_since(0).unwrap().items;
+        assert!(decisions.iter().all(|decision| decision.json.bytes().all(|byte| byte == b'y')));
+    }
+}
+
+#[test]
+fn a_stopped_process_is_alive_and_a_zombie_is_not() {
+    let place = Place::new();
+    let child = Writing::start(&place, || Ok(()));
+    let reader = first_file(&place);
+    child.signal(libc::SIGSTOP);
+    assert_eq!(reader.liveness(), Liveness::Alive);
+    child.signal(libc::SIGKILL);
+    until(|| (reader.liveness() == Liveness::Gone).then_some(()));
+}
+
+#[test]
+fn a_forked_child_does_not_write_into_its_parents_file() {
+    let place = Place::new();
+    let writer = place.writer();
+    let slot = writer.open(&CommunicatorFacts::default()).unwrap();
+    slot.issued(1, now());
+    // SAFETY: the child only stores into memory and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        abandon_in_child();
+        writer.count(Kind::Send, Path::Vendor, Datatype(0), 1, 1, 1, 1);
+        writer.hook(1);
+        writer.event(EventKind::Error, Some(slot), 0, 0, "child");
+        writer.decision("child");
+        writer.call(&place::call(0));
+        writer.fallback(Reason::Other, 1);
+        writer.set_state(State::Disabled);
+        slot.issued(1, now());
+        slot.compressed(1);
+        slot.close(Ended::Aborted);
+        let opened = writer.open(&CommunicatorFacts::default()).is_some();
+        // SAFETY: leaves without running anything of the parent's.
+        unsafe { libc::_exit(i32::from(opened)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child got a slot of its parent's");
+    let snapshot = place.only().snapshot().unwrap();
+    assert_eq!((snapshot.counts.len(), snapshot.hook.spent.calls, snapshot.fallbacks.len()), (0, 0, 0));
+    assert_eq!((snapshot.events_written, snapshot.decisions_written, snapshot.calls_written), (0, 0, 0));
+    assert_eq!(
+        (snapshot.state, snapshot.untracked, snapshot.sums.compressed_calls),
+        (State::Observing, 0, 0)
+    );
+    assert_eq!((snapshot.communicators[0].issued, snapshot.communicators[0].ended), (1, None));
+    assert_eq!(slot.issued(1, now()), 2, "the parent goes on");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_ends_in_an_error_and_not_in_a_signal() {
+    let place = Place::new();
+    let mut child = Writing::start(&place, || {
+        let limit = libc::rlimit { rlim_cur: 100_000, rlim_max: 100_000 };
+        // SAFETY: a valid limit.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
+        Ok(())
+    });
+    assert_eq!(child.0.wait().unwrap().code(), Some(77));
+    assert_eq!(std::fs::read_dir(place.folder().path()).unwrap().count(), 0, "nothing half made is left");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_thread_that_may_not_read_the_processors_counter_gets_no_file_and_lives() {
+    let place = Place::new();
+    // SAFETY: the child makes system calls only, and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: from here on the counter ends the child.
+        unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+        let refused = create(Some(place.base()), &identity()).is_err();
+        // SAFETY: leaves without running anything of the parent's.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "killed, or a file was made");
+}
+
+#[test]
+fn no_umask_opens_or_shuts_the_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let open: fn() -> std::io::Result<()> = || {
+        // SAFETY: sets the new process's mask.
+        unsafe { libc::umask(0) };
+        Ok(())
+    };
+    let shut: fn() -> std::io::Result<()> = || {
+        // SAFETY: sets the new process's mask.
+        unsafe { libc::umask(0o777) };
+        Ok(())
+    };
+    for umask in [open, shut] {
+        let place = Place::new();
+        let _child = Writing::start(&place, umask);
+        first_file(&place);
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode(place.folder().path()), mode(&place.file())), (0o700, 0o600));
+    }
+}
