@@ -24,6 +24,9 @@ use std::path::Path;
 /// The file that is read unless AIRAMP_CONFIG names another.
 pub const DEFAULT_FILE: &str = "/etc/airamp.conf";
 
+/// Where the daemon keeps evidence unless AIRAMP_EVIDENCE_DIR names another folder.
+pub const DEFAULT_EVIDENCE_DIR: &str = "/var/lib/airamp/evidence";
+
 /// The settings of this process: its environment over the settings file over the defaults.
 pub fn load() -> Loaded {
     resolve(&Environment::of_this_process(), Path::new(DEFAULT_FILE))

@@ -59,6 +59,8 @@ pub struct Loaded {
     pub file_read: bool,
     /// Settings of compression whose value was wrong somewhere: who asked for one must not get another.
     pub rejected: Vec<&'static str>,
+    /// The same for the daemon's settings: a token that cannot be used must not mean that none is asked for.
+    pub rejected_of_daemon: Vec<&'static str>,
     sources: Vec<Source>,
 }
 
@@ -95,6 +97,7 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
         file,
         file_read: false,
         rejected: Vec::new(),
+        rejected_of_daemon: Vec::new(),
         sources: vec![Source::Default; TABLE.len()],
     };
     match file::read(&loaded.file) {
@@ -146,8 +149,10 @@ impl Loaded {
             self.sources[index] = source;
             return;
         }
-        if setting.part == Part::Compression {
-            self.rejected.push(setting.env);
+        match setting.part {
+            Part::Compression => self.rejected.push(setting.env),
+            Part::Daemon => self.rejected_of_daemon.push(setting.env),
+            Part::Library | Part::GhostKernels => {}
         }
         let used = (setting.value)(&self.settings);
         let whence = self.describe(self.sources[index]);

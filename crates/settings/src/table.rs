@@ -47,9 +47,8 @@ pub enum Part {
 impl Part {
     const fn takes(self) -> Takes {
         match self {
-            Self::Library | Self::Compression => Takes::Effect,
+            Self::Library | Self::Compression | Self::Daemon => Takes::Effect,
             Self::GhostKernels => Takes::EffectWith("ghost kernels"),
-            Self::Daemon => Takes::EffectWith("the metrics daemon"),
         }
     }
 }
@@ -159,6 +158,15 @@ settings! {
         Part::GhostKernels,
         "Keeps the GPU awake in predicted idle gaps with tiny kernels.";
 
+    "AIRAMP_TELEMETRY" telemetry: bool = true, Switch, Part::Library,
+        "Counts calls, bytes and times in a file of shared memory, one per process, that `airampd` and `airamp status` read.";
+
+    "AIRAMP_TELEMETRY_DIR" telemetry_dir: Option<PathBuf> = None, FilePath, Part::Library,
+        "The folder under which each user has one for these files, `airamp-<uid>`; without it /dev/shm, and where that cannot be used /tmp if it is in memory. The daemon looks there too.";
+
+    "AIRAMP_DEVICE_TIMINGS" device_timings: bool = true, Switch, Part::Library,
+        "Measures the device time of some calls with pairs of events on the application's streams; needs AIRAMP_TELEMETRY.";
+
     "AIRAMP_METRICS_ADDR" metrics_addr: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST), Address,
         Part::Daemon,
         "The address at which the daemon serves metrics.";
@@ -166,6 +174,30 @@ settings! {
     "AIRAMP_METRICS_PORT" metrics_port: u16 = 9090, Whole { least: 1_u16, most: u16::MAX },
         Part::Daemon,
         "The TCP port at which the daemon serves metrics.";
+
+    "AIRAMP_METRICS_TOKEN_FILE" metrics_token_file: Option<PathBuf> = None, FilePath, Part::Daemon,
+        "A file with the token that a client of the daemon must present (`Authorization: Bearer`).";
+
+    "AIRAMP_METRICS_TLS_CERT" metrics_tls_cert: Option<PathBuf> = None, FilePath, Part::Daemon,
+        "The daemon's certificate chain in PEM; with AIRAMP_METRICS_TLS_KEY it serves TLS only.";
+
+    "AIRAMP_METRICS_TLS_KEY" metrics_tls_key: Option<PathBuf> = None, FilePath, Part::Daemon,
+        "The private key of the daemon's certificate, in PEM.";
+
+    "AIRAMP_EVIDENCE_DIR" evidence_dir: Option<PathBuf> = None, FilePath, Part::Daemon,
+        "The folder in which the daemon keeps the calls around an anomaly; without it /var/lib/airamp/evidence where that can be written, else nothing is kept.";
+
+    "AIRAMP_DEVICE_METRICS" device_metrics: bool = true, Switch, Part::Daemon,
+        "Lets the daemon read the GPUs' own counters (NVML), where there are any.";
+
+    "AIRAMP_NIC_METRICS" nic_metrics: bool = true, Switch, Part::Daemon,
+        "Lets the daemon read the counters of network interfaces and RDMA devices.";
+
+    "AIRAMP_HANG_AFTER_MS" hang_after_ms: u64 = 10_000, Whole { least: 100_u64, most: 60 * MINUTE_MS }, Part::Daemon,
+        "A communicator of which some ranks have waited so long for the others is reported as hung, in milliseconds.";
+
+    "AIRAMP_LATE_AFTER_MS" late_after_ms: u64 = 1_000, Whole { least: 10_u64, most: 60 * MINUTE_MS }, Part::Daemon,
+        "A rank that comes to a collective so much later than the others is reported as late, in milliseconds.";
 
     "AIRAMP_NCCL_PATH" nccl_path: Option<PathBuf> = None, FilePath, Part::Library,
         "The NCCL or RCCL library to use where the process has not loaded one itself.";

@@ -23,6 +23,11 @@ fn within_bounds(loaded: &Loaded) -> bool {
         && (10..=3_600_000).contains(&settings.consensus_timeout_ms)
         && (100..=3_600_000).contains(&settings.doubt_ms)
         && settings.metrics_port >= 1
+        && (100..=3_600_000).contains(&settings.hang_after_ms)
+        && (10..=3_600_000).contains(&settings.late_after_ms)
+        && path_fits(&settings.telemetry_dir)
+        && path_fits(&settings.metrics_token_file)
+        && path_fits(&settings.evidence_dir)
         && path_fits(&settings.nccl_path)
         && path_fits(&settings.log_file)
         && path_fits(&settings.tuning_cache)

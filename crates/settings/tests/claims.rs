@@ -90,8 +90,19 @@ fn every_setting_is_read_from_the_file() {
         doubt_ms = 200
         job = "night run"
         enable_ghost_kernels = true
+        telemetry = false
+        telemetry_dir = "/run/airamp"
+        device_timings = false
         metrics_addr = "::1"
         metrics_port = 1
+        metrics_token_file = "/etc/airamp/token"
+        metrics_tls_cert = "/etc/airamp/cert.pem"
+        metrics_tls_key = "/etc/airamp/key.pem"
+        evidence_dir = "/srv/evidence"
+        device_metrics = false
+        nic_metrics = false
+        hang_after_ms = 500
+        late_after_ms = 50
         nccl_path = "/opt/nccl/libnccl.so.2"
         kernel_dir = "/opt/airamp/kernels"
         log = "error"
@@ -115,8 +126,19 @@ fn every_setting_is_read_from_the_file() {
         doubt_ms: 200,
         job: Some("night run".into()),
         enable_ghost_kernels: true,
+        telemetry: false,
+        telemetry_dir: Some("/run/airamp".into()),
+        device_timings: false,
         metrics_addr: "::1".parse().expect("an address"),
         metrics_port: 1,
+        metrics_token_file: Some("/etc/airamp/token".into()),
+        metrics_tls_cert: Some("/etc/airamp/cert.pem".into()),
+        metrics_tls_key: Some("/etc/airamp/key.pem".into()),
+        evidence_dir: Some("/srv/evidence".into()),
+        device_metrics: false,
+        nic_metrics: false,
+        hang_after_ms: 500,
+        late_after_ms: 50,
         nccl_path: Some("/opt/nccl/libnccl.so.2".into()),
         kernel_dir: Some("/opt/airamp/kernels".into()),
         log: LogLevel::Error,
@@ -365,4 +387,11 @@ fn warnings_are_few_short_and_on_one_line() {
         assert!(!warning.contains(char::is_control), "{warning:?}");
         assert!(warning.len() < 1000, "{warning:?}");
     }
+}
+
+#[test]
+fn a_wrong_value_of_the_daemon_is_named_and_keeps_no_rank_from_compressing() {
+    let loaded = from_environment(&[("AIRAMP_METRICS_PORT", "0"), ("AIRAMP_NIC_METRICS", "perhaps")]);
+    assert_eq!(loaded.rejected_of_daemon, ["AIRAMP_METRICS_PORT", "AIRAMP_NIC_METRICS"]);
+    assert!(loaded.rejected.is_empty());
 }
