@@ -1,7 +1,7 @@
 //! One communicator's compressed path on this rank: all it needs, acquired before the rank pledges
 //! to use it. Afterwards nothing in it allocates, and nothing but its end gives anything back.
 
-use crate::arena::Arena;
+use crate::arena::{Arena, STATS_ROOM};
 use crate::connect;
 use crate::error::FastPathError;
 use crate::first_launches;
@@ -45,6 +45,7 @@ pub struct Lane {
     pub(crate) format: Format,
     pub(crate) measurements: [Measurement; MEASUREMENTS],
     arena_bytes: usize,
+    codec_ns_per_byte: f64,
     can_capture: bool,
     taken: AtomicBool,
     stopped: AtomicBool,
@@ -61,16 +62,20 @@ impl Lane {
     pub fn acquire(parts: LaneParts) -> Result<Self, FastPathError> {
         let LaneParts { gpu, context, kernels, functions, comm, rank, ranks, arena_bytes, format } = parts;
         Plan::new(1, ranks, arena_bytes, Shape::usual(ranks))?;
-        let (arena, measurements) = {
+        let (arena, measurements, codec_ns_per_byte) = {
             let _relaxed = gpu.relax_captures()?;
             let _entered = gpu.enter(context)?;
             let arena = Arena::acquire(&gpu, arena_bytes)?;
             first_launches::run_each_kernel(&arena, &kernels, format)?;
-            (arena, Measurement::acquire_all(&gpu)?)
+            let scratch_bytes = arena_bytes.saturating_sub(STATS_ROOM);
+            let codec_ns_per_byte =
+                first_launches::time_codec(&arena, &kernels, format, &gpu, scratch_bytes)?;
+            (arena, Measurement::acquire_all(&gpu)?, codec_ns_per_byte)
         };
         Ok(Self {
             arena,
             measurements,
+            codec_ns_per_byte,
             can_capture: gpu.records_external_events(),
             gpu,
             context,
@@ -131,6 +136,12 @@ impl Lane {
     pub fn is_capturing(&self, stream: cuda::Stream) -> Result<bool, GpuError> {
         let _entered = self.enter()?;
         Ok(self.gpu.borrow_stream(stream).capture_status()? != CaptureStatus::Live)
+    }
+
+    /// About how long the codec's kernels take for a call of so many bytes, by a run of them when the lane was made;
+    /// some of it beside the exchange.
+    pub fn codec_ns(&self, bytes: u64) -> u64 {
+        (bytes as f64 * self.codec_ns_per_byte) as u64
     }
 
     /// The counters of all calls so far as the device wrote them back last; never waits for it.

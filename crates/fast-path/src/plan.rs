@@ -129,6 +129,14 @@ impl Plan {
         (0..self.steps).map(|step| packets * self.chunk(step).stride()).sum()
     }
 
+    /// Bytes that this rank sends to its peers for one call. The vendor's AllGather sends every packet but one on.
+    /// All chunks but the last are alike, so that two of them tell it.
+    pub fn sent_bytes(&self, rank: usize) -> usize {
+        let Some(last) = self.steps.checked_sub(1) else { return 0 };
+        let of_chunk = |step| self.chunk(step).sent_bytes(self.shape.algorithm, rank, self.ranks);
+        of_chunk(0) * last + of_chunk(last)
+    }
+
     pub(crate) fn chunk(&self, step: usize) -> Chunk {
         let packets = self.layout().packets_per_chunk();
         let start = step * self.packet_elements * packets;
@@ -186,6 +194,18 @@ impl Chunk {
     /// Bytes of the packet that holds that rank's shard; none for an empty one.
     pub(crate) fn shard_bytes(self, rank: usize) -> usize {
         packet_bytes(self.shard_elements(rank))
+    }
+
+    fn sent_bytes(self, algorithm: Algorithm, rank: usize, ranks: usize) -> usize {
+        let gathered = (ranks - 1) * self.stride();
+        match algorithm {
+            Algorithm::OneShot => gathered,
+            Algorithm::TwoShot => {
+                let full = self.elements / self.packet_elements.max(1);
+                let scattered = full * self.stride() + self.shard_bytes(full);
+                gathered + scattered - self.shard_bytes(rank)
+            }
+        }
     }
 
     /// Whether the chunk's part of the output holds one packet from each rank, wherever it begins.

@@ -86,6 +86,7 @@ fn strike(injection: &Injection, function: &str, moment: Moment) {
 fn report(function: &str) {
     crate::startup::become_inert();
     if !WARNED.swap(true, Ordering::Relaxed) {
+        crate::telemetry::became_inert(function);
         log::warn(format_args!(
             "interposer inert: internal error in {function}; every call goes straight to the vendor from here on"
         ));

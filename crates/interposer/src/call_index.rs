@@ -43,8 +43,15 @@ impl CallIndex {
     }
 
     /// Takes the next index; `None` if the communicator is another one by now.
+    #[inline(always)]
     pub(crate) fn reserve(&self, generation: Generation) -> Option<u64> {
-        add(&self.reserved, generation, 1)
+        add_one(&self.reserved, generation)
+    }
+
+    /// One reserved call has taken effect.
+    #[inline(always)]
+    pub(crate) fn commit_one(&self, generation: Generation) {
+        add_one(&self.committed, generation);
     }
 
     /// `calls` reserved calls have taken effect.
@@ -77,6 +84,21 @@ impl CallIndex {
         Counts {
             reserved: self.reserved.load(Ordering::SeqCst) & COUNT_MASK,
             committed: self.committed.load(Ordering::SeqCst) & COUNT_MASK,
+        }
+    }
+}
+
+/// The same as `add` of one, which never reaches the generation: nobody makes 2 to the power of 48 calls.
+#[inline(always)]
+fn add_one(word: &AtomicU64, generation: Generation) -> Option<u64> {
+    let mut seen = word.load(Ordering::Relaxed);
+    loop {
+        if seen >> COUNT_BITS != u64::from(generation.0) {
+            return None;
+        }
+        match word.compare_exchange_weak(seen, seen + 1, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => return Some(seen & COUNT_MASK),
+            Err(now) => seen = now,
         }
     }
 }

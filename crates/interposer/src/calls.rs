@@ -7,27 +7,13 @@ use airamp_vendor_abi::nccl::{
     Comm, Config, DataType, NcclResult, RedOp, SHRINK_ABORT, SimInfo, Stream, UniqueId,
 };
 use std::ffi::{c_int, c_void};
+use std::ptr::null;
 
 pub(crate) use Derivation::*;
 pub(crate) use Ending::*;
 pub(crate) use GroupCall::*;
 pub(crate) use Kind::*;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    AllReduce,
-    AllReduceWithBias,
-    Reduce,
-    ReduceScatter,
-    AllGather,
-    Broadcast,
-    AllToAll,
-    AllToAllV,
-    Gather,
-    Scatter,
-    Send,
-    Recv,
-}
+pub(crate) use airamp_telemetry::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Derivation {
@@ -59,18 +45,23 @@ pub(crate) struct Operation {
     pub(crate) kind: Kind,
     pub(crate) comm: Comm,
     pub(crate) count: usize,
+    pub(crate) datatype: DataType,
+    /// The root of a collective or the other end of a message; negative where there is none.
+    pub(crate) peer: c_int,
     pub(crate) stream: Stream,
     /// Of the one kind that can be compressed.
     pub(crate) all_reduce: Option<AllReduce>,
     /// Whether an argument points to host memory, which may be gone when the call has returned.
     pub(crate) by_pointer: bool,
+    /// Of the one kind whose ranks send differently much to each other: elements for each rank, in host memory
+    /// that the vendor has read when the call returns. Null for every other kind.
+    pub(crate) send_counts: *const usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AllReduce {
     pub(crate) send: *const c_void,
     pub(crate) recv: *mut c_void,
-    pub(crate) datatype: DataType,
     pub(crate) op: RedOp,
 }
 
@@ -180,19 +171,52 @@ pub(crate) fn simulate(info: *mut SimInfo) -> Call {
     Call::Group(if info.is_null() { End } else { SimulateEnd })
 }
 
-pub(crate) fn collective(kind: Kind, comm: Comm, count: usize, stream: Stream) -> Call {
-    Call::Operation(Operation { kind, comm, count, stream, all_reduce: None, by_pointer: false })
+/// A collective or a message with nothing in host memory.
+pub(crate) fn collective(
+    kind: Kind,
+    comm: Comm,
+    count: usize,
+    datatype: DataType,
+    peer: c_int,
+    stream: Stream,
+) -> Call {
+    collective_by_pointer(kind, comm, count, datatype, peer, stream, null())
 }
 
 pub(crate) fn collective_by_pointer(
     kind: Kind,
     comm: Comm,
     count: usize,
+    datatype: DataType,
+    peer: c_int,
     stream: Stream,
     host_memory: *const c_void,
 ) -> Call {
-    let by_pointer = !host_memory.is_null();
-    Call::Operation(Operation { kind, comm, count, stream, all_reduce: None, by_pointer })
+    let (by_pointer, send_counts) = (!host_memory.is_null(), null());
+    Call::Operation(Operation {
+        kind,
+        comm,
+        count,
+        datatype,
+        peer,
+        stream,
+        all_reduce: None,
+        by_pointer,
+        send_counts,
+    })
+}
+
+/// It has no count of its own, and is never empty.
+pub(crate) fn all_to_all_v(
+    comm: Comm,
+    datatype: DataType,
+    stream: Stream,
+    send_counts: *const usize,
+) -> Call {
+    match collective_by_pointer(Kind::AllToAllV, comm, 1, datatype, -1, stream, send_counts.cast()) {
+        Call::Operation(operation) => Call::Operation(Operation { send_counts, ..operation }),
+        other => other,
+    }
 }
 
 pub(crate) fn all_reduce(
@@ -204,9 +228,7 @@ pub(crate) fn all_reduce(
     comm: Comm,
     stream: Stream,
 ) -> Call {
-    let all_reduce = Some(AllReduce { send, recv, datatype, op });
-    let kind = Kind::AllReduce;
-    Call::Operation(Operation { kind, comm, count, stream, all_reduce, by_pointer: false })
+    all_reduce_by_pointer(send, recv, count, datatype, op, comm, stream, null())
 }
 
 #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
@@ -221,8 +243,19 @@ pub(crate) fn all_reduce_by_pointer(
     host_memory: *const c_void,
 ) -> Call {
     let (kind, by_pointer) = (Kind::AllReduce, !host_memory.is_null());
-    let all_reduce = Some(AllReduce { send, recv, datatype, op });
-    Call::Operation(Operation { kind, comm, count, stream, all_reduce, by_pointer })
+    let all_reduce = Some(AllReduce { send, recv, op });
+    let (peer, send_counts) = (-1, null());
+    Call::Operation(Operation {
+        kind,
+        comm,
+        count,
+        datatype,
+        peer,
+        stream,
+        all_reduce,
+        by_pointer,
+        send_counts,
+    })
 }
 
 pub(crate) fn health(comm: Comm, error: *mut NcclResult) -> Call {

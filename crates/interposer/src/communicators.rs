@@ -9,6 +9,7 @@ use crate::call_index::{CallIndex, Generation};
 use crate::calls::Derivation;
 use crate::clique::Clique;
 use crate::compression::{Active, Seated};
+use airamp_telemetry::Reason;
 use airamp_vendor_abi::nccl::NcclResult;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
@@ -47,6 +48,8 @@ pub(crate) struct Facts {
     pub(crate) nranks: i32,
     pub(crate) blocking: bool,
     pub(crate) clique: Clique,
+    /// What it was made from.
+    pub(crate) parent: Clique,
 }
 
 const LIVE: u8 = 0;
@@ -62,6 +65,12 @@ pub(crate) struct Entry {
     nranks: AtomicI32,
     is_blocking: AtomicBool,
     clique: AtomicU64,
+    parent: AtomicU64,
+    origin: AtomicU8,
+    /// Its slot in the telemetry file; 0: none.
+    slot: AtomicU64,
+    /// Why its calls are never compressed, in mode `on`: a `Reason` and one; 0: they may be.
+    why_off: AtomicU8,
     /// Children made so far, by kind.
     children: [AtomicU32; 3],
     /// Compression, where all ranks have agreed on it. Read under a pin.
@@ -80,6 +89,13 @@ pub(crate) struct Known {
     pub(crate) generation: Generation,
 }
 
+impl PartialEq for Known {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.entry, other.entry) && self.generation == other.generation
+    }
+}
+
 static TABLE: [Entry; CAPACITY] = [const { Entry::new() }; CAPACITY];
 static NEXT_GENERATION: AtomicU16 = AtomicU16::new(1);
 
@@ -95,6 +111,10 @@ impl Entry {
             nranks: AtomicI32::new(-1),
             is_blocking: AtomicBool::new(true),
             clique: AtomicU64::new(0),
+            parent: AtomicU64::new(0),
+            origin: AtomicU8::new(0),
+            slot: AtomicU64::new(0),
+            why_off: AtomicU8::new(0),
             children: [const { AtomicU32::new(0) }; 3],
             active: AtomicPtr::new(std::ptr::null_mut()),
             seat: AtomicPtr::new(std::ptr::null_mut()),
@@ -112,6 +132,9 @@ impl Entry {
         self.nranks.store(facts.nranks, Ordering::Relaxed);
         self.is_blocking.store(facts.blocking, Ordering::Relaxed);
         self.clique.store(facts.clique.0, Ordering::Relaxed);
+        self.parent.store(facts.parent.0, Ordering::Relaxed);
+        self.origin.store(facts.origin as u8, Ordering::Relaxed);
+        self.why_off.store(0, Ordering::Relaxed);
         self.children.iter().for_each(|children| children.store(0, Ordering::Relaxed));
         self.poison.store(NcclResult::SUCCESS.0, Ordering::Relaxed);
         self.index.start(generation);
@@ -136,6 +159,38 @@ impl Entry {
 
     pub(crate) fn clique(&self) -> Clique {
         Clique(self.clique.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn parent(&self) -> Clique {
+        Clique(self.parent.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn origin(&self) -> u8 {
+        self.origin.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    /// Gives it a slot. False: it has one.
+    pub(crate) fn claim_slot(&self, bits: u64) -> bool {
+        self.slot.compare_exchange(0, bits, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    pub(crate) fn set_slot(&self, bits: u64) {
+        self.slot.store(bits, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn why_off(&self) -> Option<Reason> {
+        let stored = self.why_off.load(Ordering::Relaxed);
+        if stored == 0 { None } else { stored_reason(stored) }
+    }
+
+    pub(crate) fn set_why_off(&self, reason: Reason) {
+        self.why_off.store(reason as u8 + 1, Ordering::Relaxed);
     }
 
     /// The name of the next child, counted apart by kind: who is left out of a shrink does not call it.
@@ -165,8 +220,14 @@ impl Entry {
     }
 }
 
+#[cold]
+fn stored_reason(stored: u8) -> Option<Reason> {
+    Reason::from_number(u64::from(stored) - 1)
+}
+
 impl Known {
-    fn is_current(self) -> bool {
+    #[inline]
+    pub(crate) fn is_current(self) -> bool {
         self.entry.generation.load(Ordering::SeqCst) == self.generation.0
     }
 
@@ -312,6 +373,17 @@ pub(crate) fn find(address: usize) -> Option<Known> {
     None
 }
 
+/// That rank of the communicator with that name, if it is one of this process.
+pub(crate) fn find_rank(clique: u64, rank: u32) -> Option<Known> {
+    let is_it = |entry: &&Entry| {
+        entry.address.load(Ordering::Acquire) > VACANT
+            && entry.clique().0 == clique
+            && u32::try_from(entry.rank()) == Ok(rank)
+    };
+    let entry = TABLE.iter().find(is_it)?;
+    Some(Known { entry, generation: Generation(entry.generation.load(Ordering::Acquire)) })
+}
+
 /// Enters a new communicator; one that is still listed at that address is gone.
 pub(crate) fn insert(address: usize, facts: &Facts) -> Option<Known> {
     let _turn = Turn::take();
@@ -369,6 +441,7 @@ pub(crate) fn clear() {
         entry.active.store(std::ptr::null_mut(), Ordering::Relaxed);
         // And so are those whom it agreed with.
         entry.seat.store(std::ptr::null_mut(), Ordering::Relaxed);
+        entry.slot.store(0, Ordering::Relaxed);
         entry.address.store(NEVER, Ordering::Relaxed);
     }
 }

@@ -8,7 +8,7 @@ use crate::communicators::{self, Facts, Known, Origin};
 use crate::compression::Joining;
 use crate::lifecycle::{self, warn_once};
 use crate::thread::{self, Expected, Thread};
-use crate::{clique::Clique, compression, log, startup};
+use crate::{clique::Clique, compression, log, startup, telemetry};
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::sync::atomic::AtomicBool;
 
@@ -18,6 +18,8 @@ pub(crate) enum Ticket {
     Nothing,
     /// That index is reserved.
     Reserved(Known, u64),
+    /// No index is reserved: the call is of another kind, or empty, or can no longer be counted.
+    Unnumbered(Known),
     /// No communicator is known at that address.
     Stranger,
     /// The communicator accepts no new use of ours.
@@ -28,7 +30,7 @@ pub(crate) enum Ticket {
 
 /// Undoes the part before where the vendor leaves by an exception and there is no part after.
 struct Undo<'a> {
-    ticket: Option<Ticket>,
+    ticket: &'a Option<Ticket>,
     thread: &'a Thread,
     vendor: u8,
     call: &'a Call,
@@ -36,12 +38,20 @@ struct Undo<'a> {
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        match self.ticket {
-            Some(Ticket::Reserved(known, _)) => known.entry.index.roll_back(known.generation, 1),
-            Some(Ticket::Ending(known)) => known.cancel_end(),
+        match *self.ticket {
+            Some(Ticket::Reserved(known, _)) => {
+                known.entry.index.roll_back(known.generation, 1);
+                telemetry::left(known);
+            }
+            Some(Ticket::Unnumbered(known)) => telemetry::left(known),
+            Some(Ticket::Ending(known)) => {
+                telemetry::left(known);
+                known.cancel_end();
+            }
             Some(Ticket::Joining(joining)) => give_up_seat(joining),
             _ => {}
         }
+        telemetry::forget_sample(self.thread);
         if let Call::Group(end @ (GroupCall::End | GroupCall::SimulateEnd)) = self.call {
             after_group(self.thread, self.vendor, *end, NcclResult::INTERNAL_ERROR);
         }
@@ -52,24 +62,31 @@ impl Drop for Undo<'_> {
 pub(crate) trait Forward: FnOnce() -> NcclResult + Copy + 'static {}
 impl<F: FnOnce() -> NcclResult + Copy + 'static> Forward for F {}
 
-#[inline]
+#[inline(always)]
 pub(crate) fn dispatch(function: &'static str, vendor: u8, call: Call, forward: impl Forward) -> NcclResult {
     if compression::is_on() {
-        return thread::with(|thread| compression::dispatch(thread, function, vendor, call, forward));
+        return while_compressing(function, vendor, call, forward);
     }
     if startup::is_inert() {
         return forward();
     }
-    thread::with(|thread| {
-        if thread.is_inside_vendor() {
-            return forward();
-        }
-        observe(thread, function, vendor, &call, forward)
-    })
+    let thread = thread::current();
+    if thread.is_inside_vendor() {
+        return forward();
+    }
+    observe_as::<true>(thread, function, vendor, &call, forward)
 }
 
-/// Watches a call that goes to the vendor.
-#[inline]
+#[inline(never)]
+fn while_compressing(function: &'static str, vendor: u8, call: Call, forward: impl Forward) -> NcclResult {
+    let thread = thread::current();
+    if thread.is_inside_vendor() {
+        return forward();
+    }
+    telemetry::around(thread, function, || compression::dispatch(thread, function, vendor, call, forward))
+}
+
+/// Watches a call that goes to the vendor, while a communicator compresses.
 pub(crate) fn observe(
     thread: &Thread,
     function: &'static str,
@@ -77,12 +94,28 @@ pub(crate) fn observe(
     call: &Call,
     forward: impl Forward,
 ) -> NcclResult {
-    let ticket = ours(function, Moment::Before, || before(thread, function, vendor, call));
-    pass_on(thread, function, vendor, call, ticket, forward)
+    observe_as::<false>(thread, function, vendor, call, forward)
 }
 
-/// The vendor's function, and our part after it.
-#[inline]
+/// Watches a call. It is `PLAIN` if the vendor's function is all there is to it.
+#[inline(always)]
+fn observe_as<const PLAIN: bool>(
+    thread: &Thread,
+    function: &'static str,
+    vendor: u8,
+    call: &Call,
+    forward: impl Forward,
+) -> NcclResult {
+    let ticket = ours(function, Moment::Before, || {
+        if PLAIN {
+            telemetry::arrive(thread);
+        }
+        before(thread, function, vendor, call)
+    });
+    pass_on_as::<PLAIN>(thread, function, vendor, call, ticket, forward)
+}
+
+/// The vendor's function, and our part after it, while a communicator compresses.
 pub(crate) fn pass_on(
     thread: &Thread,
     function: &'static str,
@@ -91,34 +124,78 @@ pub(crate) fn pass_on(
     ticket: Option<Ticket>,
     forward: impl Forward,
 ) -> NcclResult {
-    let exception = Undo { ticket, thread, vendor, call };
+    pass_on_as::<false>(thread, function, vendor, call, ticket, forward)
+}
+
+#[inline(always)]
+fn pass_on_as<const PLAIN: bool>(
+    thread: &Thread,
+    function: &'static str,
+    vendor: u8,
+    call: &Call,
+    ticket: Option<Ticket>,
+    forward: impl Forward,
+) -> NcclResult {
+    let exception = Undo { ticket: &ticket, thread, vendor, call };
     let result = thread.inside_vendor(forward);
     std::mem::forget(exception);
-    if let Some(ticket) = ticket {
-        ours(function, Moment::After, || after(thread, vendor, call, ticket, result));
+    if let Some(ticket) = &ticket {
+        ours(function, Moment::After, || {
+            after::<PLAIN>(thread, vendor, call, ticket, result);
+            if PLAIN {
+                telemetry::depart(thread, function, result);
+            }
+        });
     }
     result
 }
 
-#[inline]
+#[inline(always)]
 fn before(thread: &Thread, function: &str, vendor: u8, call: &Call) -> Ticket {
-    match *call {
-        Call::Operation(operation) => reserve(function, &operation),
-        Call::Group(GroupCall::End) if thread.has_fresh() && thread.group_depth(vendor) == 1 => {
+    if let Call::Operation(operation) = call {
+        let ticket = reserve(function, operation);
+        announce(thread, vendor, operation, ticket, false);
+        return ticket;
+    }
+    if let Call::Group(how) = call {
+        return before_group(thread, vendor, *how);
+    }
+    before_others(thread, vendor, call)
+}
+
+#[inline]
+fn before_group(thread: &Thread, vendor: u8, call: GroupCall) -> Ticket {
+    if call != GroupCall::Start && thread.group_depth(vendor) == 1 {
+        if call == GroupCall::End && thread.has_fresh() {
             compression::await_hellos(thread, vendor);
+        }
+        telemetry::begin_end(thread, vendor);
+    }
+    Ticket::Nothing
+}
+
+#[inline(never)]
+fn before_others(thread: &Thread, vendor: u8, call: &Call) -> Ticket {
+    match *call {
+        Call::Operation(_) | Call::Group(_) | Call::Operator | Call::DropOperator | Call::Health { .. } => {
             Ticket::Nothing
         }
-        Call::Group(_) | Call::Operator | Call::DropOperator | Call::Health { .. } => Ticket::Nothing,
-        Call::End { how, comm } => begin_end(how, comm),
-        Call::Derive { parent, .. } if call.aborts_parent() => begin_end(Ending::Revoke, parent),
+        Call::End { how, comm } => begin_end(thread, how, comm),
+        Call::Derive { parent, .. } if call.aborts_parent() => begin_end(thread, Ending::Revoke, parent),
         Call::Create { rank, nranks, config, id, .. } => {
             startup::decide();
+            telemetry::begin();
             let blocking = lifecycle::is_blocking(config, true);
             let is_outside = thread.group_depth(vendor) == 0;
             compression::join(id, rank, nranks, blocking, is_outside).map_or(Ticket::Nothing, Ticket::Joining)
         }
-        Call::Identify { .. } | Call::CreateAll { .. } | Call::Derive { .. } => {
+        Call::Identify { .. } => {
             startup::decide();
+            Ticket::Nothing
+        }
+        Call::CreateAll { .. } | Call::Derive { .. } => {
+            startup::decide();
+            telemetry::begin();
             Ticket::Nothing
         }
     }
@@ -135,7 +212,7 @@ pub(crate) fn counts(kind: Kind, count: usize) -> bool {
     kind == Kind::AllReduce && count > 0
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn reserve(function: &str, operation: &Operation) -> Ticket {
     let Operation { kind, comm, count, .. } = *operation;
     if log::is_on(log::Level::Debug) {
@@ -145,32 +222,89 @@ pub(crate) fn reserve(function: &str, operation: &Operation) -> Ticket {
         None => Ticket::Stranger,
         Some(known) if counts(kind, count) => match known.entry.index.reserve(known.generation) {
             Some(index) => Ticket::Reserved(known, index),
-            None => Ticket::Nothing,
+            None => Ticket::Unnumbered(known),
         },
-        Some(_) => Ticket::Nothing,
+        Some(known) => Ticket::Unnumbered(known),
     }
 }
 
-fn begin_end(how: Ending, comm: Comm) -> Ticket {
+/// Tells those who watch that the operation goes to the vendor; in a group it is the group's end that does.
+#[inline(always)]
+pub(crate) fn announce(
+    thread: &Thread,
+    vendor: u8,
+    operation: &Operation,
+    ticket: Ticket,
+    is_timed_elsewhere: bool,
+) {
+    if let Ticket::Reserved(known, _) | Ticket::Unnumbered(known) = ticket
+        && thread.group_depth(vendor) == 0
+    {
+        telemetry::entering(thread, known, operation, is_timed_elsewhere);
+    }
+}
+
+fn begin_end(thread: &Thread, how: Ending, comm: Comm) -> Ticket {
     let waits = matches!(how, Ending::Destroy | Ending::Abort | Ending::Revoke);
     let Some(known) = communicators::find(comm as usize).filter(|_| waits) else {
         return Ticket::Nothing;
     };
+    telemetry::entering_end(thread, known);
     if !known.begin_end() {
         log::warn(format_args!("{how:?} of a communicator went ahead of a call of ours that did not return"));
     }
     Ticket::Ending(known)
 }
 
-#[inline]
-fn after(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) {
-    match (*call, ticket) {
-        (Call::Operation(_), Ticket::Reserved(known, _)) => settle_call(thread, vendor, known, result),
-        (Call::Operation(operation), Ticket::Stranger) if result.is_accepted() => {
-            lifecycle::adopt(thread, vendor, operation.kind, operation.comm, operation.count);
+#[inline(always)]
+fn after<const PLAIN: bool>(thread: &Thread, vendor: u8, call: &Call, ticket: &Ticket, result: NcclResult) {
+    let operation = match call {
+        Call::Operation(operation) => operation,
+        Call::Group(call) => return after_group(thread, vendor, *call, result),
+        _ => return after_others(thread, vendor, call, *ticket, result),
+    };
+    let is_done = result == NcclResult::SUCCESS && thread.group_depth(vendor) == 0;
+    match *ticket {
+        Ticket::Reserved(known, _) if is_done => {
+            known.entry.index.commit_one(known.generation);
+            telemetry::posted_alone(thread, vendor, operation, known, PLAIN);
         }
-        (Call::Group(call), _) => after_group(thread, vendor, call, result),
-        (Call::End { how, .. }, Ticket::Ending(known)) => lifecycle::ended(how, known, result),
+        Ticket::Unnumbered(known) if is_done => {
+            telemetry::posted_alone(thread, vendor, operation, known, PLAIN);
+        }
+        _ => after_operation(thread, vendor, operation, ticket, result),
+    }
+}
+
+/// What was not accepted at once, or is in a group, or on a communicator that is not known.
+#[inline(never)]
+fn after_operation(thread: &Thread, vendor: u8, operation: &Operation, ticket: &Ticket, result: NcclResult) {
+    let known = match *ticket {
+        Ticket::Reserved(known, _) => {
+            settle_call(thread, vendor, known, result);
+            if result.is_accepted() && thread.group_depth(vendor) > 0 {
+                return telemetry::posted_in_group(thread, vendor, operation, known, result);
+            }
+            Some(known)
+        }
+        Ticket::Unnumbered(known) if result.is_accepted() && thread.group_depth(vendor) > 0 => {
+            return telemetry::posted_in_group(thread, vendor, operation, known, result);
+        }
+        Ticket::Unnumbered(known) => Some(known),
+        Ticket::Stranger if result.is_accepted() => lifecycle::adopt(thread, vendor, operation, result),
+        _ => None,
+    };
+    telemetry::posted(thread, vendor, operation, known, result);
+}
+
+#[inline(never)]
+fn after_others(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) {
+    match (*call, ticket) {
+        (Call::Health { .. }, _) => telemetry::poll_gently(),
+        (Call::End { how, .. }, Ticket::Ending(known)) => {
+            telemetry::left(known);
+            lifecycle::ended(how, known, result);
+        }
         (Call::Identify { id }, _) if result.is_accepted() => compression::introduce(id),
         (Call::End { how: Ending::Finalize, comm }, _) if result.is_accepted() => {
             communicators::find(comm as usize).into_iter().for_each(compression::leave);
@@ -188,8 +322,8 @@ fn after_creation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket) {
     match *call {
         Call::Create { at, nranks, rank, config, id } => {
             let blocking = lifecycle::is_blocking(config, true);
-            let clique = Clique::UNKNOWN;
-            let facts = Facts { origin: Origin::Created, vendor, rank, nranks, blocking, clique };
+            let (clique, parent) = (Clique::UNKNOWN, Clique::UNKNOWN);
+            let facts = Facts { origin: Origin::Created, vendor, rank, nranks, blocking, clique, parent };
             let seated = match ticket {
                 // SAFETY: made for this call, and nobody else takes it.
                 Ticket::Joining(joining) => Some(unsafe { joining.into_seated() }),
@@ -207,6 +341,7 @@ fn after_derivation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, re
         return;
     };
     if let Ticket::Ending(parent) = ticket {
+        telemetry::left(parent);
         if result.is_accepted() && parent.entry.is_active() {
             parent.poison();
         }
@@ -221,7 +356,8 @@ fn after_derivation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, re
     let blocking = lifecycle::is_blocking(config, inherited) && result == NcclResult::SUCCESS;
     let clique = parent.map_or(Clique::UNKNOWN, |it| it.entry.next_child(how, detail));
     let origin = lifecycle::origin_of(how);
-    let facts = Facts { origin, vendor, rank: -1, nranks: -1, blocking, clique };
+    let of = parent.map_or(Clique::UNKNOWN, |it| it.entry.clique());
+    let facts = Facts { origin, vendor, rank: -1, nranks: -1, blocking, clique, parent: of };
     lifecycle::derived(thread, Expected { at, parent, facts });
 }
 
@@ -257,6 +393,7 @@ fn after_group(thread: &Thread, vendor: u8, call: GroupCall, result: NcclResult)
 
 /// The outermost end of a group: all of it took effect, or none.
 fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) {
+    telemetry::settle_group(thread, vendor, took_effect);
     let mut fresh = Vec::new();
     thread.take_fresh(vendor, |made| fresh.push(made));
     thread.settle_group(
@@ -278,6 +415,6 @@ fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) {
     if !took_effect {
         fresh.iter().for_each(|fresh| compression::leave(fresh.known));
     } else if !fresh.is_empty() {
-        compression::offer(thread, &fresh);
+        lifecycle::made(thread, &fresh);
     }
 }

@@ -26,6 +26,7 @@ mod lifecycle;
 mod log;
 mod role;
 mod startup;
+mod telemetry;
 mod thread;
 mod vendors;
 

@@ -1,13 +1,13 @@
 //! How communicators come and go: entered in the table when the vendor has made them, forgotten
 //! when it has ended them.
 
-use crate::calls::{Derivation, Ending, Kind};
+use crate::calls::{Derivation, Ending, Operation};
 use crate::clique::Clique;
 use crate::communicators::{self, Facts, Known, Origin};
 use crate::compression::{self, Fresh, Seated};
 use crate::dispatch::{counts, settle_call};
 use crate::thread::{Expected, Thread};
-use crate::{fork, log, startup, vendors};
+use crate::{fork, log, startup, telemetry, vendors};
 use airamp_vendor_abi::nccl::{Comm, Config, NcclResult, UniqueId};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) fn created(
 /// Offers compression to communicators that were made, now or at the end of the group.
 fn offer(thread: &Thread, vendor: u8, fresh: &[Fresh]) {
     if thread.group_depth(vendor) == 0 {
-        return compression::offer(thread, fresh);
+        return made(thread, fresh);
     }
     for fresh in fresh {
         if !thread.remember_fresh(*fresh) {
@@ -47,11 +47,18 @@ fn offer(thread: &Thread, vendor: u8, fresh: &[Fresh]) {
     }
 }
 
+/// Communicators that the vendor has made, and that have taken effect.
+pub(crate) fn made(thread: &Thread, fresh: &[Fresh]) {
+    fresh.iter().for_each(|fresh| telemetry::open(thread, *fresh, fresh.known.entry.is_blocking()));
+    compression::offer(thread, fresh);
+}
+
 pub(crate) fn created_all(thread: &Thread, vendor: u8, at: *mut Comm, count: c_int) {
-    let clique = Clique::of_this_process();
+    let (clique, parent) = (Clique::of_this_process(), Clique::UNKNOWN);
     let mut fresh = Vec::new();
     for rank in 0..count {
-        let facts = Facts { origin: Origin::CreatedAll, vendor, rank, nranks: count, blocking: true, clique };
+        let (origin, nranks, blocking) = (Origin::CreatedAll, count, true);
+        let facts = Facts { origin, vendor, rank, nranks, blocking, clique, parent };
         // SAFETY: the vendor has just written that many handles.
         let comm = unsafe { std::ptr::read_volatile(at.wrapping_add(rank as usize)) };
         fresh.extend(enter(comm, &facts).map(|known| Fresh { known, comm }));
@@ -67,7 +74,7 @@ pub(crate) fn derived(thread: &Thread, expected: Expected) {
         // One that finds no room here is adopted at its first call.
         thread.expect_communicator(expected);
     } else if let Some(fresh) = enter_derived(thread, &expected) {
-        compression::offer(thread, &[fresh]);
+        made(thread, &[fresh]);
     }
 }
 
@@ -94,6 +101,7 @@ fn enter(comm: Comm, facts: &Facts) -> Option<Known> {
             // Of one at that address whose end we did not see.
             compression::leave(known);
             compression::retire(known);
+            telemetry::closed(known, Ending::Destroy);
             log::info(format_args!(
                 "communicator {comm:p}: {:?}, rank {} of {}",
                 facts.origin, facts.rank, facts.nranks
@@ -137,10 +145,11 @@ fn learn_place(thread: &Thread, known: Known, comm: Comm, vendor: u8) {
 
 /// A communicator that works though we did not see it made: a non-blocking creation, say.
 #[cold]
-pub(crate) fn adopt(thread: &Thread, vendor: u8, kind: Kind, comm: Comm, count: usize) {
+pub(crate) fn adopt(thread: &Thread, vendor: u8, operation: &Operation, result: NcclResult) -> Option<Known> {
     if fork::is_bystander() {
-        return;
+        return None;
     }
+    let Operation { kind, comm, count, .. } = *operation;
     let facts = Facts {
         origin: Origin::Adopted,
         vendor,
@@ -148,14 +157,18 @@ pub(crate) fn adopt(thread: &Thread, vendor: u8, kind: Kind, comm: Comm, count: 
         nranks: -1,
         blocking: false,
         clique: Clique::UNKNOWN,
+        parent: Clique::UNKNOWN,
     };
-    let Some(known) = communicators::insert_if_absent(comm as usize, &facts) else {
-        return;
-    };
+    let known = communicators::insert_if_absent(comm as usize, &facts)?;
+    if result == NcclResult::SUCCESS {
+        learn_place(thread, known, comm, vendor);
+    }
+    telemetry::open(thread, Fresh { known, comm }, result == NcclResult::SUCCESS);
     log::info(format_args!("communicator {comm:p}: adopted at its first call"));
     if counts(kind, count) && known.entry.index.reserve(known.generation).is_some() {
         settle_call(thread, vendor, known, NcclResult::SUCCESS);
     }
+    Some(known)
 }
 
 pub(crate) fn ended(how: Ending, known: Known, result: NcclResult) {
@@ -173,6 +186,7 @@ pub(crate) fn ended(how: Ending, known: Known, result: NcclResult) {
     log::info(format_args!("{how:?} of rank {rank} of {nranks} after {calls} calls that count"));
     compression::leave(known);
     compression::retire(known);
+    telemetry::closed(known, how);
     known.forget();
 }
 

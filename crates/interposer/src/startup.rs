@@ -51,6 +51,15 @@ pub(crate) fn become_inert() {
     ACTIVITY.store(INERT, Ordering::Relaxed);
 }
 
+/// Why there is nothing to work with, where that was found at the start.
+pub(crate) fn inert_because() -> Option<&'static str> {
+    // SAFETY: null, or from a leaked box that is never changed.
+    unsafe { INERT_BECAUSE.load(Ordering::Acquire).as_ref() }.map(String::as_str)
+}
+
+/// Null, or from a leaked box: a fork finds no lock here.
+static INERT_BECAUSE: AtomicPtr<String> = AtomicPtr::new(std::ptr::null_mut());
+
 /// Which GPU runtime there is.
 pub(crate) fn gpu_kind() -> Option<Kind> {
     match ACTIVITY.load(Ordering::Relaxed) {
@@ -135,7 +144,10 @@ pub(crate) fn decide() {
     let first = ACTIVITY.compare_exchange(UNDECIDED, verdict, Ordering::Relaxed, Ordering::Relaxed);
     match (first, verdict) {
         (Err(_), _) => {}
-        (Ok(_), INERT) => log::warn(format_args!("{message}")),
+        (Ok(_), INERT) => {
+            log::warn(format_args!("{message}"));
+            INERT_BECAUSE.store(Box::into_raw(Box::new(message)), Ordering::Release);
+        }
         (Ok(_), _) => log::info(format_args!("{message}")),
     }
 }

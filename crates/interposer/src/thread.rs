@@ -6,6 +6,8 @@
 use crate::call_index::Generation;
 use crate::communicators::{Entry, Facts, Known};
 use crate::compression::{Fresh, HeldCalls};
+use crate::telemetry::Tally;
+use airamp_telemetry::Ticks;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::cell::Cell;
 
@@ -53,7 +55,15 @@ pub(crate) struct Thread {
     held: [Cell<*mut HeldCalls>; VENDORS],
     /// The first error of a call in the vendor's group that the vendor did not see.
     group_error: [Cell<NcclResult>; VENDORS],
+    /// What telemetry keeps of the call and the group.
+    pub(crate) tally: Tally,
 }
+
+// Else a call from another library's thread teardown would find it gone.
+const _: () = assert!(!std::mem::needs_drop::<Thread>());
+
+// It lies in the stack's own pages, and the least that a program may ask for are 16 KiB.
+const _: () = assert!(size_of::<Thread>() <= 7 * 1024);
 
 thread_local! {
     static THREAD: Thread = const {
@@ -65,8 +75,18 @@ thread_local! {
             fresh: List::new(),
             held: [const { Cell::new(std::ptr::null_mut()) }; VENDORS],
             group_error: [const { Cell::new(NcclResult::SUCCESS) }; VENDORS],
+            tally: Tally::new(),
         }
     };
+}
+
+/// The calling thread's state, for the path of every call: a closure around all of it would be a function of its own.
+#[inline(always)]
+pub(crate) fn current() -> &'static Thread {
+    let thread = THREAD.with(std::ptr::from_ref);
+    // SAFETY: it has no destructor, so that it is there as long as the thread; and a reference to it cannot leave the
+    // thread, since what it refers to must not be shared.
+    unsafe { &*thread }
 }
 
 /// Runs `part` on the calling thread's state.
@@ -87,7 +107,7 @@ impl Thread {
     pub(crate) fn inside_vendor<R>(&self, call: impl FnOnce() -> R) -> R {
         self.inside_vendor.set(true);
         // Also where the vendor leaves by an exception.
-        let _left = Leaving(&self.inside_vendor);
+        let _left = Leaving { thread: self, entered: self.tally.is_split().then(airamp_telemetry::now) };
         call()
     }
 
@@ -187,14 +207,23 @@ impl Thread {
         // What was held back is the parent's.
         self.held.iter().for_each(|held| held.set(std::ptr::null_mut()));
         self.group_error.iter().for_each(|error| error.set(NcclResult::SUCCESS));
+        self.tally.clear();
     }
 }
 
-struct Leaving<'a>(&'a Cell<bool>);
+struct Leaving<'a> {
+    thread: &'a Thread,
+    /// Where the time inside is taken.
+    entered: Option<Ticks>,
+}
 
 impl Drop for Leaving<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.0.set(false);
+        if let Some(entered) = self.entered {
+            self.thread.tally.add_vendor_time(entered);
+        }
+        self.thread.inside_vendor.set(false);
     }
 }
 

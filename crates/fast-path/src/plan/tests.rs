@@ -241,3 +241,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_rank_sends_is_what_its_exchanges_hand_to_the_vendor() {
+    for plan in plans() {
+        for rank in [0, 1, plan.ranks / 2, plan.ranks - 1] {
+            let of_exchange = |place| {
+                let (phase, step) = plan.exchange(place);
+                let chunk = plan.chunk(step);
+                let peers = (0..plan.ranks).filter(|peer| *peer != rank);
+                match phase {
+                    Phase::Scatter => peers.map(|peer| chunk.shard_bytes(peer)).sum::<usize>(),
+                    Phase::Gather => peers.count() * chunk.stride(),
+                }
+            };
+            let sent: usize = (0..plan.exchanges()).map(of_exchange).sum();
+            assert_eq!(plan.sent_bytes(rank), sent, "{plan:?}, rank {rank}");
+        }
+    }
+}

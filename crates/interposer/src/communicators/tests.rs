@@ -3,8 +3,15 @@
 use super::*;
 use crate::call_index::Counts;
 
-const FACTS: Facts =
-    Facts { origin: Origin::Created, vendor: 0, rank: 1, nranks: 4, blocking: true, clique: Clique::UNKNOWN };
+const FACTS: Facts = Facts {
+    origin: Origin::Created,
+    vendor: 0,
+    rank: 1,
+    nranks: 4,
+    blocking: true,
+    clique: Clique::UNKNOWN,
+    parent: Clique::UNKNOWN,
+};
 
 #[test]
 fn a_communicator_is_found_until_it_is_forgotten() {

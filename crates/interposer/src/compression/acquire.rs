@@ -38,7 +38,7 @@ pub(super) fn acquire(thread: &Thread, settings: &Settings, fresh: Fresh) -> Res
     Ok(Acquired { lane, terms: terms::of_device(&architecture, folder, captures, version) })
 }
 
-fn device_of(thread: &Thread, vendor: &vendors::Vendor, fresh: Fresh) -> Result<i32, String> {
+pub(crate) fn device_of(thread: &Thread, vendor: &vendors::Vendor, fresh: Fresh) -> Result<i32, String> {
     let _pin: Pin = fresh.known.pin().ok_or("the communicator is ending")?;
     let query = vendor.comm_device.ok_or("the vendor does not tell a communicator's device")?;
     let mut device = -1;
@@ -48,7 +48,7 @@ fn device_of(thread: &Thread, vendor: &vendors::Vendor, fresh: Fresh) -> Result<
 }
 
 /// The context in which the application uses that device: the current one, if it is that device's.
-fn context_of(gpu: &Gpu, device: i32) -> Result<Context, String> {
+pub(crate) fn context_of(gpu: &Gpu, device: i32) -> Result<Context, String> {
     let text = |error: GpuError| error.to_string();
     let before = gpu.current_context().map_err(text)?;
     if let Some(context) = before

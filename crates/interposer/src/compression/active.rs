@@ -5,11 +5,14 @@
 use super::measuring::{Measuring, Watched, is_due};
 use super::trials::Trials;
 use crate::calls::Operation;
+use crate::communicators::Known;
+use crate::telemetry;
 use airamp_agreement::{Gate, GateError};
 use airamp_codec::{Element, Stats};
 use airamp_control::Seat;
 use airamp_fast_path::{Call, FastPathError, Lane, Plan, Post};
-use airamp_policy::{AllReduce, Class, Entry, Reduction, Rules, eligible};
+use airamp_policy::{AllReduce, Class, Entry, PassedOn, Reduction, Rules, eligible};
+use airamp_telemetry::Reason;
 use airamp_vendor_abi::nccl::{DataType, RedOp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,8 +104,9 @@ impl Active {
         captures: bool,
         gate: Arc<Gate>,
         seat: Seat,
+        known: Known,
     ) -> Self {
-        let (trials, measuring) = (Trials::new(), Measuring::new(seat));
+        let (trials, measuring) = (Trials::new(), Measuring::new(seat, known));
         Self { lane, rules, ranks, captures, gate, trials, measuring, compressed: AtomicU64::new(0) }
     }
 
@@ -122,25 +126,30 @@ impl Active {
         self.trials.count()
     }
 
+    /// Tells telemetry what the device has counted.
+    pub(super) fn tell_counters(&self) {
+        self.measuring.tell_counters(&self.lane);
+    }
+
     pub(super) fn stats(&self) -> Stats {
         self.lane.stats()
     }
 
     /// Whether the plan of this index matters to the call: one that cannot be compressed is the vendor's
     /// whatever is agreed.
-    pub(super) fn candidate(&self, operation: &Operation, index: u64) -> Option<Candidate> {
+    pub(super) fn candidate(&self, operation: &Operation, index: u64) -> Result<Candidate, Reason> {
         // Whoever uses an index again makes undone what was tried at it, whatever the call is.
         self.trials.forget_from(index);
-        let all_reduce = operation.all_reduce?;
+        let all_reduce = operation.all_reduce.ok_or(Reason::Collective)?;
         let call = AllReduce {
             count: operation.count as u64,
-            element: element_of(all_reduce.datatype),
+            element: element_of(operation.datatype),
             reduction: reduction_of(all_reduce.op),
             ranks: self.ranks,
         };
-        let (element, reduction) = eligible(&call, &self.rules).ok()?;
+        let (element, reduction) = eligible(&call, &self.rules).map_err(reason_of)?;
         let class = Class::of(element, call.count);
-        Some(Candidate { class, average: reduction == Reduction::Average })
+        Ok(Candidate { class, average: reduction == Reduction::Average })
     }
 
     /// What becomes of a candidate, by what the plan of its index says about its class. What is `alone` may
@@ -157,6 +166,7 @@ impl Active {
         self.measuring.see(candidate.class);
         match entry {
             Entry::Vendor { .. } => {
+                telemetry::fall_back(Reason::PlanVendor);
                 Ok(Decision::Vendor(self.watch(operation, candidate.class, index, alone)))
             }
             Entry::Compressed { variant } => self.compress(operation, candidate, variant, index),
@@ -174,9 +184,11 @@ impl Active {
         let shape = self.lane.shapes().get(usize::from(variant));
         let Some(plan) = shape.and_then(|shape| self.lane.plan(operation.count, *shape).ok()) else {
             self.measuring.tell_unsuitable(class, variant);
+            telemetry::fall_back(Reason::PlanRefused);
             return Ok(Decision::Vendor(None));
         };
         if !self.captures && self.is_captured(operation)? {
+            telemetry::fall_back(Reason::CapturedWithoutSupport);
             return Ok(Decision::Vendor(None));
         }
         let element = element_in(class);
@@ -193,14 +205,17 @@ impl Active {
         let shape = self.lane.shapes().get(usize::from(variant));
         let Some(plan) = shape.and_then(|shape| self.lane.dry_plan(operation.count, *shape).ok()) else {
             self.measuring.tell_unsuitable(class, variant);
+            telemetry::fall_back(Reason::PlanRefused);
             return Ok(Decision::Vendor(None));
         };
         // A graph would repeat the trial for ever.
         if self.is_captured(operation)? {
             self.measuring.tell_captured(class, false);
+            telemetry::fall_back(Reason::PlanVendor);
             return Ok(Decision::Vendor(None));
         }
         let Some(iteration) = self.trials.take(class, round, index) else {
+            telemetry::fall_back(Reason::PlanVendor);
             return Ok(Decision::Vendor(None));
         };
         let (trial, element) = (Some(iteration), element_in(class));
@@ -289,6 +304,8 @@ impl Active {
 
     /// A call was compressed, or tried.
     pub(super) fn count_one(&self, fast: &FastCall) {
+        let bytes = fast.plan.count as u64 * fast.element.size() as u64;
+        self.measuring.tell_codec_time(self.lane.codec_ns(bytes), bytes);
         match fast.trial {
             None => _ = self.compressed.fetch_add(1, Ordering::Relaxed),
             Some(_) => self.trials.count_one(),
@@ -306,9 +323,28 @@ impl FastCall {
         Self { index, class, variant: 0, trial, plan, element: Element::F16, average: false }
     }
 
+    /// Bytes that this rank sends to its peers on the fast path.
+    pub(super) fn sent_bytes(&self, known: Known) -> u64 {
+        self.plan.sent_bytes(known.entry.rank().unsigned_abs() as usize) as u64
+    }
+
+    /// Whether the tuner times the call, where it can.
+    pub(super) fn is_watched(&self) -> bool {
+        is_due(self.index)
+    }
+
     pub(super) fn call(&self, operation: &Operation) -> Call {
         let (input, output) = operation.all_reduce.map_or((0, 0), |it| (it.send as u64, it.recv as u64));
         Call { input, output, element: self.element, average: self.average }
+    }
+}
+
+fn reason_of(passed_on: PassedOn) -> Reason {
+    match passed_on {
+        PassedOn::SingleRank => Reason::Ranks,
+        PassedOn::Empty | PassedOn::Small => Reason::Size,
+        PassedOn::Datatype => Reason::Datatype,
+        PassedOn::Reduction => Reason::Reduction,
     }
 }
 

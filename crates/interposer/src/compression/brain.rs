@@ -3,7 +3,7 @@
 //! Lives on the control thread: no GPU or NCCL call, and no wait but for a small file.
 
 use super::tuning_file;
-use crate::log;
+use crate::{log, telemetry};
 use airamp_agreement::{Capable, Order, Plan, Rank, Term};
 use airamp_control::Brain;
 use airamp_fast_path::Shape;
@@ -36,6 +36,8 @@ pub(crate) struct TunedParts {
 
 pub(crate) struct Tuned {
     tuner: Tuner,
+    communicator: u64,
+    rank: u32,
     ranks: u32,
     terms: Vec<Term>,
     cache: Option<PathBuf>,
@@ -69,7 +71,7 @@ impl Tuned {
         let cache = parts.cache.filter(|_| mode == Mode::On);
         let tunings = cache.as_deref().map(tuning_file::read).unwrap_or_default();
         let (tuner, terms, began) = (Tuner::new(config), parts.terms, Instant::now());
-        Self { tuner, ranks, terms, cache, tunings, key: 0, began }
+        Self { tuner, communicator, rank, ranks, terms, cache, tunings, key: 0, began }
     }
 
     /// The tuning of this kind of communicator that every rank holds.
@@ -87,6 +89,7 @@ impl Tuned {
     fn write_records(&mut self) {
         for record in self.tuner.drain_records() {
             log::info(format_args!("{}", record.to_line()));
+            telemetry::decision(&record);
         }
     }
 
@@ -128,6 +131,7 @@ impl Brain for Tuned {
     }
 
     fn order(&mut self, order: Order) {
+        telemetry::order(self.communicator, self.rank, order == Order::Off);
         self.tuner.order(match order {
             Order::Off => airamp_policy::Order::Off,
             Order::On => airamp_policy::Order::On,
@@ -153,11 +157,13 @@ impl Brain for Tuned {
 
     fn committed(&mut self, at: u64, plan: &Plan) {
         log::debug(format_args!("a new plan holds from AllReduce {at} on"));
+        telemetry::plan_changed(self.communicator, self.rank, at, plan);
         self.keep(plan);
     }
 
     fn closed(&mut self, reason: &str) {
         self.tuner.closed(reason);
+        telemetry::frozen(self.communicator, self.rank, reason);
         self.write_records();
     }
 }

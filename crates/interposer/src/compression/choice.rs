@@ -6,6 +6,7 @@ use super::route::poison;
 use crate::calls::Kind;
 use crate::clique::Clique;
 use crate::dispatch::Ticket;
+use crate::telemetry::{self, Turn};
 use airamp_fast_path::MOST_LANES;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use arrayvec::ArrayVec;
@@ -119,11 +120,23 @@ pub(super) fn settle_turns(calls: &mut [Held]) {
 pub(super) fn settle_chosen(calls: &mut [Held], took_effect: bool) {
     for held in calls.iter_mut().filter(|held| held.state == State::Chosen) {
         held.state = State::Done;
+        if took_effect {
+            telemetry::held_took_effect(&held.operation, held.known, turn_of(held), held.reason);
+        }
         match held.ticket {
             Ticket::Reserved(known, _) if took_effect => known.entry.index.commit(known.generation, 1),
             Ticket::Reserved(known, _) => known.entry.index.roll_back(known.generation, 1),
             _ => {}
         }
+    }
+}
+
+/// Who has carried the call out.
+fn turn_of(held: &Held) -> Turn {
+    match (held.fast.as_ref().zip(held.known), held.tried) {
+        (Some((fast, known)), Some(_)) => Turn::Trial(fast.sent_bytes(known)),
+        (Some((fast, known)), None) if fast.trial.is_none() => Turn::Compressed(fast.sent_bytes(known)),
+        _ => Turn::Vendor,
     }
 }
 

@@ -15,10 +15,10 @@ use super::choice::{
 use super::held::{self, Held, HeldCalls, State};
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, GroupCall};
-use crate::communicators::Pin;
+use crate::communicators::{Known, Pin};
 use crate::dispatch::{Forward, Ticket, observe};
 use crate::thread::Thread;
-use crate::{log, startup, vendors};
+use crate::{log, startup, telemetry, vendors};
 use airamp_fast_path::{Lane, MOST_LANES, Post, UNMEASURED, enqueue};
 use airamp_vendor_abi::nccl::{Comm, NcclResult, Stream};
 use arrayvec::ArrayVec;
@@ -36,9 +36,17 @@ pub(super) fn run(
     let list = List::take(thread, vendor);
     // SAFETY: the list is ours alone.
     let HeldCalls { calls, afterwards } = unsafe { &mut *list.0 };
+    ours(function, Moment::Before, || telemetry::entering_held(thread, runs(calls)));
     let result = end(thread, function, vendor, how, forward, calls);
+    ours(function, Moment::After, || telemetry::left_held(thread, runs(calls)));
     thread.inside_vendor(|| afterwards.iter().for_each(|deferred| _ = deferred.run()));
     result
+}
+
+/// The communicators of the group, each once for each run of its calls, with the stream of the first.
+fn runs(calls: &[Held]) -> impl Iterator<Item = (Known, Stream)> {
+    let runs = calls.chunk_by(|one, next| one.known == next.known);
+    runs.filter_map(|run| run.first().and_then(|held| Some((held.known?, held.operation.stream))))
 }
 
 fn end(

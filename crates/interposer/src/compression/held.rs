@@ -6,6 +6,7 @@ use crate::calls::Operation;
 use crate::clique::Clique;
 use crate::communicators::Known;
 use crate::dispatch::{Forward, Ticket};
+use airamp_telemetry::Reason;
 use airamp_vendor_abi::nccl::NcclResult;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
@@ -56,6 +57,8 @@ pub(crate) struct Held {
     pub(super) tried: Option<usize>,
     pub(super) forward: Deferred,
     pub(super) state: State,
+    /// Why it goes to the vendor, where it might not have.
+    pub(super) reason: Option<Reason>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +88,7 @@ impl Held {
             tried: None,
             forward: Deferred::new(forward)?,
             state: State::Waiting,
+            reason: None,
         })
     }
 }

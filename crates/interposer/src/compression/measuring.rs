@@ -4,9 +4,12 @@
 
 use super::active::FastCall;
 use crate::calls::Operation;
+use crate::communicators::Known;
+use crate::telemetry;
 use airamp_control::Seat;
 use airamp_fast_path::{Finished, Lane, MEASUREMENTS, UNMEASURED};
 use airamp_policy::{Class, LONGEST_REPORT, PLACES, Report, ReportKind};
+use airamp_telemetry::{CodecCounters, Path};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +23,9 @@ const _: () = assert!(PLACES <= u64::BITS as usize);
 
 pub(super) struct Measuring {
     seat: Seat,
+    known: Known,
+    /// What telemetry was told of the device's counters: saturated elements, non-finite blocks, foreign packets.
+    told: [AtomicU64; 3],
     /// What each measurement that is under way is about.
     subjects: Mutex<[Option<Subject>; MEASUREMENTS]>,
     under_way: AtomicU32,
@@ -34,7 +40,7 @@ pub(super) struct Measuring {
 #[derive(Clone, Copy)]
 enum Subject {
     Trial(Tried),
-    Watch { place: u8, index: u64, compressed: bool, count: u64 },
+    Watch { place: u8, index: u64, compressed: bool, count: u64, bytes: u64 },
 }
 
 #[derive(Clone, Copy)]
@@ -44,6 +50,7 @@ struct Tried {
     iteration: u8,
     variant: u8,
     count: u64,
+    bytes: u64,
 }
 
 /// A call of a class that may be timed.
@@ -55,9 +62,11 @@ pub(super) struct Watched {
 }
 
 impl Measuring {
-    pub(super) fn new(seat: Seat) -> Self {
+    pub(super) fn new(seat: Seat, known: Known) -> Self {
         Self {
             seat,
+            known,
+            told: [const { AtomicU64::new(0) }; 3],
             subjects: Mutex::new([None; MEASUREMENTS]),
             under_way: AtomicU32::new(0),
             seen: AtomicU64::new(0),
@@ -104,7 +113,8 @@ impl Measuring {
         }
         let Watched { class, index, compressed } = watched;
         let (place, count) = (class.place() as u8, operation.count as u64);
-        self.begin(measurement, Subject::Watch { place, index, compressed, count });
+        let bytes = bytes_of(operation);
+        self.begin(measurement, Subject::Watch { place, index, compressed, count, bytes });
         Some(measurement)
     }
 
@@ -124,6 +134,7 @@ impl Measuring {
             iteration: fast.trial.unwrap_or(0),
             variant: fast.variant,
             count: operation.count as u64,
+            bytes: bytes_of(operation),
         };
         if measurement == UNMEASURED {
             return self.report_unmeasured(tried);
@@ -147,7 +158,10 @@ impl Measuring {
             None => {}
             Some(Finished::Trial { place, ours_us, vendor_us, squared_error, signal }) => {
                 if let Some(Subject::Trial(tried)) = self.finish(place) {
-                    let Tried { place, index, iteration, variant, count } = tried;
+                    let Tried { place, index, iteration, variant, count, bytes } = tried;
+                    telemetry::timed(Path::Trial, bytes, ours_us + vendor_us);
+                    self.tell_accuracy(squared_error, signal);
+                    self.tell_counters(lane);
                     let measured = true;
                     let kind = ReportKind::Trial {
                         index,
@@ -164,7 +178,9 @@ impl Measuring {
                 }
             }
             Some(Finished::Watch { place, us }) => {
-                if let Some(Subject::Watch { place, index, compressed, count }) = self.finish(place) {
+                if let Some(Subject::Watch { place, index, compressed, count, bytes }) = self.finish(place) {
+                    telemetry::timed(if compressed { Path::Compressed } else { Path::Vendor }, bytes, us);
+                    self.tell_counters(lane);
                     self.report(usize::from(place), ReportKind::Watch { index, compressed, count, us });
                     self.report_counters(lane, usize::from(place));
                 }
@@ -172,8 +188,31 @@ impl Measuring {
         }
     }
 
+    fn tell_accuracy(&self, squared_error: f64, signal: f64) {
+        if let Some(slot) = telemetry::slot_of(self.known).filter(|_| signal > 0.0) {
+            slot.accuracy(squared_error / signal);
+        }
+    }
+
+    /// Tells telemetry about how long the codec takes for a call that was enqueued.
+    pub(super) fn tell_codec_time(&self, ns: u64, bytes: u64) {
+        if let Some(slot) = telemetry::slot_of(self.known) {
+            slot.codec_time(ns, bytes);
+        }
+    }
+
+    /// Tells telemetry what the device has counted since it was told last.
+    pub(super) fn tell_counters(&self, lane: &Lane) {
+        let Some(slot) = telemetry::slot_of(self.known) else { return };
+        let stats = lane.stats();
+        let now = [stats.saturated, stats.non_finite_blocks, stats.foreign];
+        let since = |at: usize| now[at].saturating_sub(self.told[at].swap(now[at], Ordering::Relaxed));
+        let (saturated, nonfinite, foreign) = (since(0), since(1), since(2));
+        slot.codec(CodecCounters { saturated, nonfinite, foreign, blocks: 0 });
+    }
+
     fn report_unmeasured(&self, tried: Tried) {
-        let Tried { place, index, iteration, variant, count } = tried;
+        let Tried { place, index, iteration, variant, count, .. } = tried;
         let kind = ReportKind::Trial {
             index,
             iteration,
@@ -229,6 +268,10 @@ impl Measuring {
 /// the last to arrive knows what a call takes; spread so that no rhythm of the calls misses them.
 pub(super) fn is_due(index: u64) -> bool {
     index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - WATCHED_BITS) == 1
+}
+
+fn bytes_of(operation: &Operation) -> u64 {
+    (operation.count as u64).saturating_mul(operation.datatype.size().unwrap_or(0) as u64)
 }
 
 fn bit(class: Class) -> u64 {

@@ -25,6 +25,7 @@ mod terms;
 mod trials;
 mod tuning_file;
 
+pub(crate) use acquire::{context_of, device_of};
 pub(crate) use active::Active;
 pub(crate) use held::HeldCalls;
 pub(crate) use joining::{await_hellos, introduce, join, join_all, join_child};

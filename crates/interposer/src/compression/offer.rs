@@ -8,14 +8,15 @@ use super::{Active, brain, retired, switch_on, terms};
 use crate::communicators::{Known, Pin};
 use crate::startup::State;
 use crate::thread::Thread;
-use crate::{errno, log, startup};
+use crate::{errno, log, startup, telemetry};
 use airamp_agreement::{Capable, LONGEST_TEXT, MOST_TUNINGS, Settled};
 use airamp_control::Seat;
 use airamp_fast_path::Lane;
 use airamp_policy::explain::Decision;
 use airamp_policy::{Record, Rules};
 use airamp_settings::Settings;
-use airamp_vendor_abi::nccl::Comm;
+use airamp_telemetry::{AgreementState, Reason};
+use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,7 @@ fn candidate(thread: &Thread, state: &State, fresh: Fresh) -> Option<Candidate> 
         tunings.truncate(MOST_TUNINGS);
         Capable { terms: acquired.terms.clone(), host: terms::host(), tunings }
     };
+    telemetry::agreement(fresh.known, AgreementState::Candidate, "");
     seat.prepared(acquired.as_ref().map(capable).map_err(|reason| clipped(reason)));
     Some(Candidate { fresh, seated, seat, prepared: Instant::now(), _guard: Unsettled(fresh), acquired })
 }
@@ -147,6 +149,7 @@ fn await_verdict(settings: &Settings, mut candidate: Candidate) -> Option<Agreed
         (Settled::Connect { plan }, Ok(Acquired { lane, .. })) => {
             // Before this rank says that it is connected: a change of plan may follow at once.
             candidate.seated.gate().start(plan);
+            telemetry::agreement(candidate.fresh.known, AgreementState::Ready, "");
             return Some(Agreed { candidate, lane });
         }
         (Settled::Off { reason }, _) => say_off(candidate.fresh, &reason),
@@ -189,6 +192,9 @@ fn say_off(fresh: Fresh, reason: &str) {
     };
     log::warn(format_args!("communicator {:p}: compression off: {reason}", fresh.comm));
     log::info(format_args!("{}", record.to_line()));
+    telemetry::decision(&record);
+    telemetry::agreement(fresh.known, AgreementState::Off, reason);
+    telemetry::why_off(fresh.known, Reason::NoAgreement);
 }
 
 /// The first exchanges may be half done, so that nobody can use the communicator any more.
@@ -199,6 +205,7 @@ fn give_up(fresh: Fresh, active: Box<Active>, reason: &str) {
 
 fn poison(fresh: Fresh, reason: &str) {
     fresh.known.poison();
+    telemetry::poisoned(fresh.known, NcclResult::INTERNAL_ERROR, reason);
     // So that its calls are looked at.
     switch_on();
     log::error(format_args!("communicator {:p}: the ranks could not be connected: {reason}", fresh.comm));
@@ -208,7 +215,7 @@ fn active(settings: &Settings, candidate: &Candidate, lane: Lane) -> Active {
     let rules = Rules { min_bytes: settings.min_bytes };
     let (ranks, captures) = (candidate.fresh.known.entry.nranks().unsigned_abs(), lane.can_capture());
     let gate = Arc::clone(candidate.seated.gate());
-    Active::new(lane, rules, ranks, captures, gate, candidate.seat.clone())
+    Active::new(lane, rules, ranks, captures, gate, candidate.seat.clone(), candidate.fresh.known)
 }
 
 fn activate(settings: &Settings, candidate: &Candidate, active: Box<Active>) {
@@ -218,6 +225,10 @@ fn activate(settings: &Settings, candidate: &Candidate, active: Box<Active>) {
         return retired::put_aside(unused, fresh.known);
     }
     switch_on();
+    telemetry::arena(fresh.known, settings.arena_bytes);
+    telemetry::agreement(fresh.known, AgreementState::On, "");
+    let (from, plan) = candidate.seated.gate().newest();
+    telemetry::plan_changed(entry.clique().0, entry.rank().unsigned_abs(), from, &plan);
     log::info(format_args!(
         "communicator {:p}: compression on: rank {} of {}, {:?}, arena of {} bytes, agreed in {} ms",
         fresh.comm,

@@ -20,6 +20,12 @@ static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 /// Takes compression away from a communicator that has ended, and gives back what can be given back.
 pub(crate) fn retire(known: Known) {
     if let Some(active) = known.deactivate() {
+        // SAFETY: only `sweep` frees it, and it is not in its list yet.
+        let ended = unsafe { &*active };
+        // A driver that no longer answers may have unmapped what it counts in.
+        if ended.lane().is_idle().is_ok() {
+            ended.tell_counters();
+        }
         shelve(active, known);
         sweep();
     }

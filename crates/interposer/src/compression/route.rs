@@ -8,9 +8,9 @@ use crate::boundary::{Moment, ours};
 use crate::calls::{AllReduce, Call, Ending, GroupCall, Operation};
 use crate::clique::Clique;
 use crate::communicators::{self, Known};
-use crate::dispatch::{Forward, Ticket, counts, observe, pass_on, reserve};
+use crate::dispatch::{Forward, Ticket, announce, counts, observe, pass_on, reserve};
 use crate::thread::Thread;
-use crate::{log, startup, vendors};
+use crate::{log, startup, telemetry, vendors};
 use airamp_policy::Entry;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::sync::Arc;
@@ -79,7 +79,11 @@ fn post(
     operation: &Operation,
     forward: impl Forward,
 ) -> NcclResult {
-    let route = ours(function, Moment::Before, || route(thread, function, vendor, operation));
+    let route = ours(function, Moment::Before, || {
+        let route = route(thread, function, vendor, operation);
+        announce_route(thread, vendor, operation, &route);
+        route
+    });
     let result = match route {
         None if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
         None => return thread.inside_vendor(forward),
@@ -100,6 +104,7 @@ fn post(
             posted.unwrap_or(NcclResult::INTERNAL_ERROR)
         }
         Some(Route::Trial(known, ticket, fast)) => {
+            thread.tally.expect_trial(fast.sent_bytes(known));
             let vendors = || pass_on(thread, function, vendor, call, Some(ticket), forward);
             single::try_out(thread, function, known, operation, &fast, vendors)
         }
@@ -110,6 +115,18 @@ fn post(
         thread.fail_group(vendor, result);
     }
     result
+}
+
+/// Tells those who watch what goes to the vendor or to the fast path at once. What the tuner times is not timed again.
+fn announce_route(thread: &Thread, vendor: u8, operation: &Operation, route: &Route) {
+    match *route {
+        Route::Vendor(ticket, watch) => announce(thread, vendor, operation, ticket, watch.is_some()),
+        Route::Trial(_, ticket, _) => announce(thread, vendor, operation, ticket, true),
+        Route::Compressed(known, fast) => {
+            telemetry::entering(thread, known, operation, fast.is_watched());
+        }
+        Route::Held(..) | Route::Refused(_) | Route::Invalid => {}
+    }
 }
 
 fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> Route {
@@ -160,8 +177,12 @@ fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> 
 fn decide(known: Known, operation: &Operation, index: u64, alone: bool) -> Result<Decision, Failure> {
     let pin = known.pin().ok_or(Failure::Ending)?;
     let active = pin.active().ok_or(Failure::Ending)?;
-    let Some(candidate) = active.candidate(operation, index) else {
-        return Ok(Decision::Vendor(None));
+    let candidate = match active.candidate(operation, index) {
+        Ok(candidate) => candidate,
+        Err(reason) => {
+            telemetry::fall_back(reason);
+            return Ok(Decision::Vendor(None));
+        }
     };
     let gate = Arc::clone(active.gate());
     drop(pin);
@@ -197,6 +218,7 @@ fn hold(
         Some(plain) => Held::new(*operation, known, ticket, clique, fast, plain),
         None => Held::new(*operation, known, ticket, clique, fast, forward),
     };
+    let held = held.map(|held| Held { reason: thread.tally.take_reason(), ..held });
     // SAFETY: the list is this thread's until it is put back.
     let kept = held.is_some_and(|held| unsafe { &mut *list }.push(held));
     thread.put_held(vendor, list);
@@ -210,8 +232,8 @@ fn hold(
 /// group's end.
 fn plain_call(vendor: u8, operation: &Operation) -> Option<impl Forward + use<>> {
     let function = vendors::at(usize::from(vendor))?.functions.ncclAllReduce?;
-    let AllReduce { send, recv, datatype, op } = operation.all_reduce.filter(|_| operation.by_pointer)?;
-    let Operation { count, comm, stream, .. } = *operation;
+    let AllReduce { send, recv, op } = operation.all_reduce.filter(|_| operation.by_pointer)?;
+    let Operation { count, datatype, comm, stream, .. } = *operation;
     // SAFETY: the caller's own arguments of an AllReduce.
     Some(move || unsafe { function(send, recv, count, datatype, op, comm, stream) })
 }
@@ -241,6 +263,7 @@ pub(super) fn refuse(known: Known, index: u64, failure: &Failure) -> NcclResult 
 /// The ranks may no longer do the same: every later call on the communicator fails.
 pub(super) fn poison(known: Known, result: NcclResult, reason: &str) {
     known.poison_as(result);
+    telemetry::poisoned(known, result, reason);
     let name = if result == NcclResult::REMOTE_ERROR { "ncclRemoteError" } else { "ncclInternalError" };
     log::error(format_args!(
         "{reason}; rank {} of {} returns {name} from here on",

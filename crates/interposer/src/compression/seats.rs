@@ -141,6 +141,7 @@ mod tests {
         nranks: 4,
         blocking: true,
         clique: Clique::UNKNOWN,
+        parent: Clique::UNKNOWN,
     };
 
     fn seated_at(address: usize) -> (Known, Arc<Seated>) {

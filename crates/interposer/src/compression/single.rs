@@ -6,17 +6,23 @@ use crate::boundary::{Moment, ours};
 use crate::calls::Operation;
 use crate::communicators::Known;
 use crate::thread::Thread;
-use crate::{log, startup};
+use crate::{log, startup, telemetry};
 use airamp_fast_path::{UNMEASURED, enqueue};
 use airamp_vendor_abi::nccl::NcclResult;
 
 pub(super) fn compress(thread: &Thread, known: Known, operation: &Operation, fast: &FastCall) -> NcclResult {
-    match post_compressed(thread, known, operation, fast) {
+    let posted = post_compressed(thread, known, operation, fast);
+    telemetry::left(known);
+    match posted {
         Ok(()) => {
             known.entry.index.commit(known.generation, 1);
+            telemetry::compressed(thread, operation, known, fast.sent_bytes(known));
             NcclResult::SUCCESS
         }
-        Err(failure) => failed(known, fast, &failure),
+        Err(failure) => {
+            telemetry::forget_sample(thread);
+            failed(known, fast, &failure)
+        }
     }
 }
 
@@ -32,8 +38,14 @@ pub(super) fn try_out(
 ) -> NcclResult {
     let measurement = match ours(function, Moment::After, || post_dry(thread, known, operation, fast)) {
         Some(Ok(measurement)) => measurement,
-        Some(Err(failure)) => return failed(known, fast, &failure),
-        None => return NcclResult::INTERNAL_ERROR,
+        Some(Err(failure)) => {
+            telemetry::left(known);
+            return failed(known, fast, &failure);
+        }
+        None => {
+            telemetry::left(known);
+            return NcclResult::INTERNAL_ERROR;
+        }
     };
     let exception = HalfDone(known);
     let result = vendors();

@@ -10,6 +10,7 @@ use airamp_vendor_abi::cuda::{self, CAPTURE_STATUS_ACTIVE, CAPTURE_STATUS_NONE};
 
 use super::driver::{Driver, GpuError};
 use super::queue::Stream;
+use super::raw::IsCapturing;
 
 /// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, the only kind that there is.
 const NO_DESTRUCTOR_SYNC: c_uint = 1;
@@ -25,6 +26,37 @@ pub enum CaptureStatus {
     Capturing(Capture),
     /// The capture has failed already; its end will say so.
     Invalidated,
+}
+
+/// The driver's own function for one question. The library is never closed.
+#[derive(Clone, Copy)]
+pub struct CaptureQuestion(pub(super) IsCapturing);
+
+impl CaptureQuestion {
+    /// Whether what is enqueued on that stream of the application's goes into a graph; no where that cannot be told.
+    ///
+    /// # Safety
+    /// The stream is a live one, or a default stream's handle.
+    #[inline(always)]
+    pub unsafe fn is_capturing(self, stream: cuda::Stream) -> bool {
+        let mut status = CAPTURE_STATUS_NONE;
+        // SAFETY: the caller vouches for the stream; the call writes one int.
+        let answer = unsafe { (self.0)(stream, &mut status) };
+        answer == cuda::CudaError::SUCCESS && status != CAPTURE_STATUS_NONE
+    }
+
+    /// As a word that an atomic can hold.
+    pub fn address(self) -> *mut () {
+        self.0 as *mut ()
+    }
+
+    /// # Safety
+    /// From [`CaptureQuestion::address`], and not null.
+    #[inline(always)]
+    pub unsafe fn at(address: *mut ()) -> Self {
+        // SAFETY: the caller's word.
+        Self(unsafe { std::mem::transmute::<*mut (), IsCapturing>(address) })
+    }
 }
 
 /// A capture under way, with a number that is unique in the process.

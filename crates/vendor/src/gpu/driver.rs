@@ -10,7 +10,7 @@ use airamp_vendor_abi::cuda::{
     CudaError, Device, DevicePtr,
 };
 
-use super::raw::{self, ErrorString, Table};
+use super::raw::{self, ErrorString, IsCapturing, Table};
 use super::{Kind, Library};
 
 /// `hipDeviceAttributeMultiprocessorCount`.
@@ -38,6 +38,7 @@ pub(super) struct Driver {
     kind: Kind,
     table: Table,
     error_string: Option<ErrorString>,
+    pub(super) is_capturing: Option<IsCapturing>,
     path: String,
 }
 
@@ -72,6 +73,7 @@ impl Driver {
             kind,
             table: Table::load(library, kind),
             error_string: raw::error_string(library, kind),
+            is_capturing: raw::is_capturing(library, kind),
             path: library.path_of(landmark),
         }
     }
@@ -135,6 +137,16 @@ impl Driver {
         let length = name.len() as c_int;
         self.device_name(name.as_mut_ptr().cast(), length, self.device(ordinal)?)?;
         Ok(text_before_nul(&name))
+    }
+
+    pub(super) fn uuid_of(&self, ordinal: i32) -> Result<[u8; 16], GpuError> {
+        let (mut uuid, device) = ([0; 16], self.device(ordinal)?);
+        if self.table.device_uuid.is_some() {
+            self.device_uuid(&mut uuid, device)?;
+        } else {
+            self.device_uuid_before_11_4(&mut uuid, device)?;
+        }
+        Ok(uuid)
     }
 
     pub(super) fn architecture_of(&self, ordinal: i32) -> Result<String, GpuError> {

@@ -20,7 +20,7 @@ mod raw;
 use std::fmt;
 use std::sync::Arc;
 
-pub use capture::{Capture, CaptureStatus};
+pub use capture::{Capture, CaptureQuestion, CaptureStatus};
 pub use context::{Context, Entered, RelaxedCaptures};
 pub use driver::GpuError;
 pub use graph::GraphExec;
@@ -125,6 +125,11 @@ impl Gpu {
         self.driver.device_name_of(ordinal)
     }
 
+    /// The device's own name, the same in every process.
+    pub fn device_uuid(&self, ordinal: i32) -> Result<[u8; 16], GpuError> {
+        self.driver.uuid_of(ordinal)
+    }
+
     /// The code-object architecture, as `sm_90` or `gfx942`.
     pub fn architecture(&self, ordinal: i32) -> Result<String, GpuError> {
         self.driver.architecture_of(ordinal)
@@ -210,6 +215,11 @@ impl Gpu {
     /// A stream of the application, which stays its own. Allocates nothing.
     pub fn borrow_stream(&self, raw: cuda::Stream) -> Stream {
         Stream::borrowed(self.driver.clone(), raw)
+    }
+
+    /// The question whether a stream is captured, for whoever asks it at every call of an application.
+    pub fn capture_question(&self) -> Option<CaptureQuestion> {
+        self.driver.is_capturing.map(CaptureQuestion)
     }
 
     /// An event that takes part in [`Event::elapsed_ms`].

@@ -61,6 +61,16 @@ pub(super) fn error_string(library: &Library, kind: Kind) -> Option<ErrorString>
     })
 }
 
+pub(super) type IsCapturing = unsafe extern "C" fn(Stream, *mut c_int) -> CudaError;
+
+/// Apart from the table, since it is asked without an error value.
+pub(super) fn is_capturing(library: &Library, kind: Kind) -> Option<IsCapturing> {
+    function(library, kind, "cuStreamIsCapturing", "hipStreamIsCapturing").map(|address| {
+        // SAFETY: both headers give it this signature, and the address is not null.
+        unsafe { std::mem::transmute::<*const c_void, IsCapturing>(address) }
+    })
+}
+
 fn function(library: &Library, kind: Kind, cuda: &str, hip: &str) -> Option<*const c_void> {
     let name = match kind {
         Kind::Cuda => cuda,
@@ -78,6 +88,8 @@ driver_functions! {
     device_count: "cuDeviceGetCount" / "hipGetDeviceCount" (count: *mut c_int);
     device_get: "cuDeviceGet" / "hipDeviceGet" (device: *mut Device, ordinal: c_int);
     device_name: "cuDeviceGetName" / "hipDeviceGetName" (name: *mut c_char, length: c_int, device: Device);
+    device_uuid: "cuDeviceGetUuid_v2" / "hipDeviceGetUuid" (uuid: *mut [u8; 16], device: Device);
+    device_uuid_before_11_4: "cuDeviceGetUuid" / "" (uuid: *mut [u8; 16], device: Device);
     device_attribute: "cuDeviceGetAttribute" / "hipDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: Device);
     device_properties: "" / "hipGetDevicePropertiesR0600" (properties: *mut c_void, device: Device);
     device_properties_before_6: "" / "hipGetDeviceProperties" (properties: *mut c_void, device: Device);

@@ -23,19 +23,17 @@ fn in_clique(clique: u64, number: usize, index: u64, says: Says) -> Held {
         Says::Compressed => Some(FastCall::for_tests(index, None)),
         Says::Trial => Some(FastCall::for_tests(index, Some(0))),
     };
-    let all_reduce = AllReduce {
-        send: std::ptr::null(),
-        recv: std::ptr::null_mut(),
-        datatype: DataType::FLOAT16,
-        op: RedOp::SUM,
-    };
+    let all_reduce = AllReduce { send: std::ptr::null(), recv: std::ptr::null_mut(), op: RedOp::SUM };
     let operation = Operation {
         kind: Kind::AllReduce,
         comm: number as Comm,
         count: 1 << 20,
+        datatype: DataType::FLOAT16,
+        peer: -1,
         stream: std::ptr::null_mut(),
         all_reduce: Some(all_reduce),
         by_pointer: false,
+        send_counts: std::ptr::null(),
     };
     Held::new(operation, None, Ticket::Nothing, Clique(clique), fast, || NcclResult::SUCCESS).expect("a call")
 }

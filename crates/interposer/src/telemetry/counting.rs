@@ -1,0 +1,350 @@
+//! What a call adds to the file, and when: outside a group when it was accepted, inside at the outermost end. The
+//! dispatcher and the path of compressed calls say what took effect; nothing else counts.
+
+use super::bytes::{Size, uneven};
+use super::device_time::{self, About, Sample};
+use super::group::lies_before_samples;
+use super::tally::Pending;
+use super::{slot_of, writer};
+use crate::calls::Operation;
+use crate::communicators::Known;
+use crate::thread::{self, Thread};
+use airamp_telemetry::{CallRecord, Datatype, Kind, Path, Reason, Recipe, Shape, Slot, Writer};
+use airamp_vendor_abi::nccl::{DataType, NcclResult, Stream};
+use std::ffi::c_int;
+
+/// Who carried a call out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Vendor,
+    /// The fast path, with so many bytes sent to peers.
+    Compressed(u64),
+    /// The vendor, behind a dry run with so many bytes sent.
+    Trial(u64),
+}
+
+/// One call, as it is counted.
+pub(super) struct Counted {
+    pub(super) known: Option<Known>,
+    pub(super) stream: Stream,
+    shape: Shape,
+    reason: Option<Reason>,
+}
+
+impl Counted {
+    #[inline]
+    fn of(operation: &Operation, known: Option<Known>, turn: Turn, reason: Option<Reason>) -> Self {
+        let Operation { kind, stream, .. } = *operation;
+        let (logical, would_wire) = sizes(operation, known);
+        let captured = device_time::is_captured(stream);
+        let (path, wire) = match turn {
+            Turn::Vendor if captured => (Path::VendorCaptured, would_wire),
+            Turn::Vendor => (Path::Vendor, would_wire),
+            Turn::Compressed(sent) if captured => (Path::CompressedCaptured, sent),
+            Turn::Compressed(sent) => (Path::Compressed, sent),
+            Turn::Trial(sent) => (Path::Trial, would_wire.saturating_add(sent)),
+        };
+        let reason = match turn {
+            Turn::Vendor if kind == Kind::AllReduce => {
+                reason.or_else(|| known.and_then(|known| known.entry.why_off()))
+            }
+            _ => None,
+        };
+        let (count, datatype) = (operation.count as u64, Datatype::of(operation.datatype.0));
+        let shape = Shape { kind, path, datatype, count, logical, wire, would_wire };
+        Self { known, stream, shape, reason }
+    }
+
+    fn recipe(&self, writer: &Writer) -> Recipe {
+        writer.recipe(self.known.and_then(slot_of).map_or(0, Slot::bits), self.shape)
+    }
+}
+
+/// What the last call of a thread was like, and what such a call adds: most calls are like the one before.
+pub(super) struct Memo {
+    kind: Kind,
+    count: usize,
+    datatype: DataType,
+    peer: c_int,
+    pub(super) recipe: Recipe,
+}
+
+impl Memo {
+    #[inline(always)]
+    pub(super) fn is_of(&self, operation: &Operation) -> bool {
+        self.count == operation.count
+            && self.kind == operation.kind
+            && self.datatype == operation.datatype
+            && self.peer == operation.peer
+    }
+
+    #[cold]
+    fn of(writer: &Writer, operation: &Operation, known: Known) -> Self {
+        let Operation { kind, count, datatype, peer, .. } = *operation;
+        let recipe = Counted::of(operation, Some(known), Turn::Vendor, None).recipe(writer);
+        Self { kind, count, datatype, peer, recipe }
+    }
+}
+
+/// Bytes of the call, and those of them that this rank sends if the vendor carries it out.
+fn sizes(operation: &Operation, known: Option<Known>) -> (u64, u64) {
+    let (rank, ranks) = known.map_or((-1, -1), |known| (known.entry.rank(), known.entry.nranks()));
+    if operation.kind == Kind::AllToAllV {
+        let element = operation.datatype.size().unwrap_or(0) as u64;
+        let (all, sent) = uneven(send_counts(operation, ranks), rank);
+        return (all.saturating_mul(element), sent.saturating_mul(element));
+    }
+    even_sizes(operation, rank, ranks)
+}
+
+#[inline(always)]
+fn even_sizes(operation: &Operation, rank: i32, ranks: i32) -> (u64, u64) {
+    let bytes = (operation.count as u64).wrapping_mul(element_bytes(operation.datatype));
+    let size = Size { kind: operation.kind, bytes, rank, ranks, peer: operation.peer };
+    (size.logical(), size.sent())
+}
+
+/// 0 for a type that nobody knows. A table costs less than a decision.
+#[inline(always)]
+fn element_bytes(datatype: DataType) -> u64 {
+    const BYTES: [u8; 13] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 0];
+    let place = usize::try_from(datatype.0).unwrap_or(12).min(12);
+    u64::from(BYTES[place])
+}
+
+/// What the call sends to each rank, in elements.
+fn send_counts(operation: &Operation, ranks: i32) -> &[usize] {
+    let (counts, ranks) = (operation.send_counts, usize::try_from(ranks).unwrap_or(0));
+    if counts.is_null() || ranks == 0 {
+        return &[];
+    }
+    // SAFETY: one count for each rank, which the vendor has just read, in the call that is still under way.
+    unsafe { std::slice::from_raw_parts(counts, ranks) }
+}
+
+/// Before the vendor is called with an operation outside any group.
+#[inline(always)]
+pub(crate) fn entering(thread: &Thread, known: Known, operation: &Operation, is_timed_elsewhere: bool) {
+    let Some(writer) = writer() else { return };
+    let (bits, at) = (known.entry.slot(), thread.tally.arrived());
+    if bits == 0 {
+        return;
+    }
+    thread.tally.enter(writer, bits, at);
+    if !is_timed_elsewhere && device_time::is_due(bits as u8, at) {
+        begin_sample(thread, bits, operation);
+    }
+}
+
+#[cold]
+fn begin_sample(thread: &Thread, bits: u64, operation: &Operation) {
+    forget_sample(thread);
+    // The vendor may refuse an empty call without a look at its stream.
+    if operation.count > 0 {
+        thread.tally.sample.set(device_time::begin(bits, operation.stream));
+    }
+}
+
+/// The call that is being timed did not take effect.
+pub(crate) fn forget_sample(thread: &Thread) {
+    thread.tally.sample.take().into_iter().for_each(device_time::give_back);
+}
+
+/// Before the vendor is called to end a communicator, which may take as long as its peers do.
+pub(crate) fn entering_end(thread: &Thread, known: Known) {
+    if let Some(slot) = slot_of(known) {
+        slot.enter(thread.tally.arrived());
+    }
+}
+
+/// Behind it, whatever came of it.
+pub(crate) fn left(known: Known) {
+    if let Some(slot) = slot_of(known) {
+        slot.leave();
+    }
+}
+
+/// The vendor has accepted an operation outside any group.
+#[inline(always)]
+pub(crate) fn posted_alone(thread: &Thread, vendor: u8, operation: &Operation, known: Known, is_plain: bool) {
+    let Some(writer) = writer() else { return };
+    let (tally, bits) = (&thread.tally, known.entry.slot());
+    let is_usual = bits != 0
+        && operation.kind != Kind::AllToAllV
+        && (is_plain || tally.dry_run.get().is_none() && known.is_current())
+        && !device_time::is_captured(operation.stream);
+    if !is_usual {
+        return posted_otherwise(writer, thread, vendor, operation, Some(known), NcclResult::SUCCESS);
+    }
+    let recipe = tally.recipe(operation, bits, || Memo::of(writer, operation, known));
+    let (sequence, number) = recipe.took_effect(0, tally.arrived(), tally.times());
+    if operation.kind == Kind::AllReduce {
+        let reason = if is_plain { None } else { tally.reason.take() };
+        if let Some(reason) = reason.or_else(|| known.entry.why_off()) {
+            writer.fallback(reason, 1);
+        }
+    }
+    if let Some(sample) = tally.sample.get() {
+        tally.sample.set(None);
+        device_time::end(sample, operation.stream, About::of(recipe.shape(), sequence, number));
+    }
+}
+
+/// The vendor has answered an operation, outside a group or in one that is open.
+pub(crate) fn posted(
+    thread: &Thread,
+    vendor: u8,
+    operation: &Operation,
+    known: Option<Known>,
+    result: NcclResult,
+) {
+    if let Some(writer) = writer() {
+        posted_otherwise(writer, thread, vendor, operation, known, result);
+    }
+}
+
+#[inline(never)]
+fn posted_otherwise(
+    writer: &Writer,
+    thread: &Thread,
+    vendor: u8,
+    operation: &Operation,
+    known: Option<Known>,
+    result: NcclResult,
+) {
+    let tally = &thread.tally;
+    let is_alone = thread.group_depth(vendor) == 0;
+    if is_alone {
+        known.into_iter().for_each(left);
+    }
+    let (sample, reason, dry_run) = (tally.sample.take(), tally.reason.take(), tally.dry_run.take());
+    if !result.is_accepted() {
+        return failed(writer, thread, operation, known, sample);
+    }
+    let call = Counted::of(operation, known, dry_run.map_or(Turn::Vendor, Turn::Trial), reason);
+    if is_alone {
+        settle_one(writer, thread, &call, sample);
+    } else {
+        let Counted { known, stream, reason, .. } = call;
+        tally.keep(Pending { recipe: call.recipe(writer), known, stream, reason, vendor, calls: 1 });
+    }
+}
+
+/// The vendor has accepted an operation into an open group.
+#[inline]
+pub(crate) fn posted_in_group(
+    thread: &Thread,
+    vendor: u8,
+    operation: &Operation,
+    known: Known,
+    result: NcclResult,
+) {
+    let Some(writer) = writer() else { return };
+    let (tally, bits) = (&thread.tally, known.entry.slot());
+    let is_usual = bits != 0
+        && operation.kind != Kind::AllToAllV
+        && tally.dry_run.get().is_none()
+        && tally.reason.get().is_none()
+        && !device_time::is_captured(operation.stream);
+    if !is_usual {
+        return posted_otherwise(writer, thread, vendor, operation, Some(known), result);
+    }
+    let recipe = *tally.recipe(operation, bits, || Memo::of(writer, operation, known));
+    let reason = if operation.kind == Kind::AllReduce { known.entry.why_off() } else { None };
+    let (known, stream) = (Some(known), operation.stream);
+    tally.keep(Pending { recipe, known, stream, reason, vendor, calls: 1 });
+}
+
+fn settle_one(writer: &Writer, thread: &Thread, call: &Counted, sample: Option<Sample>) {
+    let flags = if sample.is_some() { CallRecord::SAMPLED } else { 0 };
+    let about = settle(writer, thread, call, flags);
+    if let Some(sample) = sample {
+        device_time::end(sample, call.stream, about);
+    }
+}
+
+/// An operation outside any group was compressed.
+pub(crate) fn compressed(thread: &Thread, operation: &Operation, known: Known, sent_bytes: u64) {
+    let Some(writer) = writer() else { return };
+    let sample = thread.tally.sample.take();
+    let call = Counted::of(operation, Some(known), Turn::Compressed(sent_bytes), None);
+    settle_one(writer, thread, &call, sample);
+}
+
+/// A call that was kept back until the end of its group has taken effect.
+pub(crate) fn held_took_effect(
+    operation: &Operation,
+    known: Option<Known>,
+    turn: Turn,
+    reason: Option<Reason>,
+) {
+    let Some(writer) = writer() else { return };
+    let call = Counted::of(operation, known, turn, reason);
+    thread::with(|thread| {
+        let about = settle(writer, thread, &call, CallRecord::GROUP);
+        // What the fast path does is timed by the tuner.
+        let alone = about.alone && turn == Turn::Vendor;
+        lies_before_samples(thread, known, About { alone, ..about });
+    });
+}
+
+/// One call has taken effect; what a sample behind it is about.
+fn settle(writer: &Writer, thread: &Thread, call: &Counted, flags: u8) -> About {
+    let Counted { known, stream, reason, .. } = *call;
+    let recipe = call.recipe(writer);
+    let about =
+        settle_calls(writer, thread, &Pending { recipe, known, stream, reason, vendor: 0, calls: 1 }, flags);
+    if call.shape.path != Path::Vendor {
+        tell_slot(call, 1);
+    }
+    about
+}
+
+/// Equal calls have taken effect; what a sample behind the last of them is about.
+#[inline]
+pub(super) fn settle_calls(writer: &Writer, thread: &Thread, pending: &Pending, flags: u8) -> About {
+    let (arrived, times) = (thread.tally.arrived(), thread.tally.times());
+    let mut last = pending.recipe.took_effect(flags, arrived, times);
+    for _ in 1..pending.calls {
+        last = pending.recipe.took_effect(flags, arrived, times);
+    }
+    if let Some(reason) = pending.reason {
+        writer.fallback(reason, u64::from(pending.calls));
+    }
+    About { alone: pending.calls == 1, ..About::of(pending.recipe.shape(), last.0, last.1) }
+}
+
+fn tell_slot(call: &Counted, calls: u64) {
+    let Some(slot) = call.known.and_then(slot_of) else { return };
+    match call.shape.path {
+        Path::Compressed | Path::CompressedCaptured => slot.compressed(calls),
+        Path::Trial => slot.trials(calls),
+        Path::Vendor | Path::VendorCaptured => {}
+    }
+}
+
+#[cold]
+fn failed(
+    writer: &Writer,
+    thread: &Thread,
+    operation: &Operation,
+    known: Option<Known>,
+    sample: Option<Sample>,
+) {
+    sample.into_iter().for_each(device_time::give_back);
+    // Nothing that the call points to is looked at: the vendor may have refused it for that.
+    writer.call(&CallRecord {
+        slot: known.and_then(slot_of).map_or(CallRecord::NO_SLOT, Slot::index),
+        kind: operation.kind,
+        path: Path::Vendor,
+        datatype: Datatype::of(operation.datatype.0),
+        flags: CallRecord::ERROR,
+        count: operation.count as u64,
+        sequence: 0,
+        step: 0,
+        entered: thread.tally.arrived(),
+        vendor_ticks: 0,
+        hook_ticks: 0,
+        device_ns: 0,
+    });
+}
