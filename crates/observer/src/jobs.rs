@@ -1,0 +1,224 @@
+//! Which process belongs to which job, and what is remembered of jobs and ranks. Ended ranks stay in the sums;
+//! of many, the oldest are added up without their number. Bounded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::decisions::Decisions;
+use crate::groups::Groups;
+use crate::lags::Lags;
+use crate::process::Process;
+use crate::reading::Now;
+use crate::spikes::Spikes;
+use crate::storms::Storms;
+use crate::tally::Tally;
+use crate::timings::Exemplars;
+
+/// Ended ranks that are remembered by their number, and ended jobs that are remembered at all.
+const ENDED_RANKS: usize = 4096;
+const ENDED_JOBS: usize = 256;
+const LONGEST_NAME: usize = 128;
+
+#[derive(Default)]
+pub(crate) struct Jobs {
+    pub(crate) by_number: BTreeMap<u64, Job>,
+    labels: BTreeSet<String>,
+    made: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Job {
+    pub(crate) label: String,
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) sum: Tally,
+    /// What it grew by since the last look.
+    pub(crate) grown: Tally,
+    pub(crate) ranks: BTreeMap<Option<u32>, Rank>,
+    pub(crate) started_unix_ms: u64,
+    /// Unix time and CLOCK_MONOTONIC.
+    pub(crate) ended: Option<(u64, u64)>,
+    /// When a process of it was last known to live.
+    last_alive_ns: u64,
+    /// Of its newest process.
+    pub(crate) facts: Facts,
+    pub(crate) groups: Groups,
+    pub(crate) decisions: Decisions,
+    pub(crate) spikes: Spikes,
+    pub(crate) storms: Storms,
+    pub(crate) exemplars: Exemplars,
+    /// Communicators and ranks of its live processes, at the last look.
+    names: BTreeSet<u64>,
+    live: BTreeSet<Option<u32>>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) source: &'static str,
+    pub(crate) pod: String,
+    pub(crate) user: String,
+    pub(crate) mode: u8,
+    pub(crate) vendor: String,
+    pub(crate) version: String,
+}
+
+#[derive(Default)]
+pub(crate) struct Rank {
+    pub(crate) sum: Tally,
+    pub(crate) grown: Tally,
+    pub(crate) lags: Lags,
+    pub(crate) last_seen_ns: u64,
+    /// As it was shown last, without numbers: for when its process is gone.
+    pub(crate) shown: crate::view::Rank,
+}
+
+impl Jobs {
+    pub(crate) fn begin_look(&mut self, elapsed_s: f64) {
+        for job in self.by_number.values_mut() {
+            job.grown = Tally::default();
+            for rank in job.ranks.values_mut() {
+                rank.grown = Tally::default();
+                rank.lags.begin_look(elapsed_s);
+            }
+        }
+    }
+
+    /// Gives the process its job, and again when a communicator shows with whom it belongs.
+    pub(crate) fn assign(&mut self, process: &mut Process) {
+        if process.settled {
+            return;
+        }
+        let name = job_name(process);
+        let uid = process.snapshot.uid;
+        let names: Vec<u64> = names(process).collect();
+        let same: Vec<u64> = self
+            .by_number
+            .iter()
+            .filter(|(_, job)| job.uid == uid && job.name == name)
+            .map(|(number, _)| *number)
+            .collect();
+        let shares = |number: &&u64| {
+            self.by_number.get(number).is_some_and(|job| names.iter().any(|name| job.names.contains(name)))
+        };
+        let free = |number: &&u64| {
+            self.by_number
+                .get(number)
+                .is_some_and(|job| process.rank.is_none() || !job.live.contains(&process.rank))
+        };
+        let kept = same.iter().find(|number| **number == process.job);
+        let found = same.iter().find(shares).or(kept).or(same.iter().find(free)).copied();
+        process.job = found.unwrap_or_else(|| self.make(name, uid));
+        process.settled = !names.is_empty();
+        if let Some(job) = self.by_number.get_mut(&process.job) {
+            job.names.extend(names);
+            job.live.insert(process.rank);
+        }
+    }
+
+    /// Adds what the process grew by to its rank and its job.
+    pub(crate) fn add(&mut self, process: &Process, now: Now) {
+        let Some(job) = self.by_number.get_mut(&process.job) else { return };
+        job.sum.add(&process.grown);
+        let started = process.snapshot.started_unix_ms;
+        let anew = job.started_unix_ms == 0 || job.ended.take().is_some();
+        job.started_unix_ms = if anew { started } else { job.started_unix_ms.min(started) };
+        // A file that outlived its process by days tells of a job that ended then.
+        let alive_ns = if process.is_live() { now.ns } else { process.snapshot.active_ns.min(now.ns) };
+        job.last_alive_ns = job.last_alive_ns.max(alive_ns);
+        job.facts = facts(process);
+        let rank = job.ranks.entry(process.rank).or_default();
+        rank.sum.add(&process.grown.clone().without_histograms());
+        rank.last_seen_ns = now.ns;
+        if process.grown_lately {
+            job.storms.take(&process.grown, now.ns);
+            job.grown.add(&process.grown);
+            rank.grown.add(&process.grown);
+        }
+    }
+
+    /// After all processes were read: who lives, what has ended, and what is too much to remember.
+    pub(crate) fn settle(&mut self, processes: &BTreeMap<u64, Process>, now: Now) {
+        for job in self.by_number.values_mut() {
+            job.names.clear();
+            job.live.clear();
+        }
+        for process in processes.values().filter(|process| process.is_live()) {
+            if let Some(job) = self.by_number.get_mut(&process.job) {
+                job.names.extend(names(process));
+                job.live.insert(process.rank);
+            }
+        }
+        for job in self.by_number.values_mut().filter(|job| job.live.is_empty()) {
+            job.ended.get_or_insert((now.unix_ms_of(job.last_alive_ns), job.last_alive_ns));
+        }
+        self.add_up_ended_ranks();
+        self.forget_ended_jobs();
+    }
+
+    fn make(&mut self, name: String, uid: u32) -> u64 {
+        let mut label = name.clone();
+        let mut number = 2;
+        while self.labels.contains(&label) {
+            label = format!("{name}#{number}");
+            number += 1;
+        }
+        self.labels.insert(label.clone());
+        self.made += 1;
+        self.by_number.insert(self.made, Job { label, name, uid, ..Job::default() });
+        self.made
+    }
+
+    fn add_up_ended_ranks(&mut self) {
+        let mut ended: Vec<(u64, u64, Option<u32>)> = Vec::new();
+        for (number, job) in &self.by_number {
+            let gone = job.ranks.iter().filter(|(rank, _)| rank.is_some() && !job.live.contains(*rank));
+            ended.extend(gone.map(|(rank, state)| (state.last_seen_ns, *number, *rank)));
+        }
+        let too_many = ended.len().saturating_sub(ENDED_RANKS);
+        if too_many == 0 {
+            return;
+        }
+        ended.sort_unstable();
+        for (_, number, rank) in ended.into_iter().take(too_many) {
+            let Some(job) = self.by_number.get_mut(&number) else { continue };
+            let Some(state) = job.ranks.remove(&rank) else { continue };
+            let sum = job.ranks.entry(None).or_default();
+            sum.sum.add(&state.sum);
+            sum.shown.process_state = crate::view::ProcessState::Gone;
+            sum.last_seen_ns = sum.last_seen_ns.max(state.last_seen_ns);
+        }
+    }
+
+    fn forget_ended_jobs(&mut self) {
+        let ended = self.by_number.iter().filter_map(|(number, job)| Some((job.ended?.1, *number)));
+        let mut ended: Vec<(u64, u64)> = ended.collect();
+        let too_many = ended.len().saturating_sub(ENDED_JOBS);
+        ended.sort_unstable();
+        for (_, number) in ended.into_iter().take(too_many) {
+            if let Some(job) = self.by_number.remove(&number) {
+                self.labels.remove(&job.label);
+            }
+        }
+    }
+}
+
+fn facts(process: &Process) -> Facts {
+    let identity = &process.snapshot.identity;
+    Facts {
+        source: identity.job_source.name(),
+        pod: identity.pod.clone(),
+        user: process.user.clone(),
+        mode: identity.mode,
+        vendor: identity.vendor.clone(),
+        version: identity.version.clone(),
+    }
+}
+
+fn job_name(process: &Process) -> String {
+    process.snapshot.identity.job.chars().take(LONGEST_NAME).collect()
+}
+
+/// Names of communicators that tell who belongs together.
+fn names(process: &Process) -> impl Iterator<Item = u64> + '_ {
+    let live = process.snapshot.communicators.iter().filter(|communicator| communicator.ended.is_none());
+    live.map(|communicator| communicator.facts.name).filter(|name| *name != 0)
+}

@@ -1,0 +1,248 @@
+//! Where the ranks of a communicator stand to each other: who is behind, whether it hangs, and who is missing.
+//! Pure: facts and the time in, a verdict out. Ranks on other nodes are unknown, never missing.
+
+use airamp_telemetry::snapshot::Communicator;
+
+use crate::arrivals::arrival_of;
+
+/// A rank on this node.
+pub(crate) struct Standing<'a> {
+    pub(crate) communicator: &'a Communicator,
+    /// Its process is gone, and it was not ended.
+    pub(crate) dead: bool,
+    /// Its process is stopped: it takes no part in what it has issued either.
+    pub(crate) stopped: bool,
+    /// Since when an event that was asked for has not come.
+    pub(crate) in_flight_since_ns: Option<u64>,
+    /// Since when it has been seen behind the others with what it has issued now.
+    pub(crate) seen_behind_since_ns: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) hung: Option<Hung>,
+    /// One for each member.
+    pub(crate) behind: Vec<Option<Behind>>,
+}
+
+/// That the others wait for a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Behind {
+    pub(crate) for_ns: u64,
+    /// What it has not issued; of a stopped one, what it does not complete.
+    pub(crate) sequence: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hung {
+    /// Places of the members that have not issued `sequence`; none: all of this node have.
+    pub(crate) missing: Vec<usize>,
+    pub(crate) sequence: u64,
+    pub(crate) for_ns: u64,
+}
+
+pub(crate) fn judge(members: &[Standing<'_>], now_ns: u64, hang_after_ns: u64) -> Verdict {
+    let furthest = members.iter().map(Standing::reach).max().unwrap_or(0);
+    let behind: Vec<Option<Behind>> = members
+        .iter()
+        .map(|member| behind(member, members, furthest, now_ns).or_else(|| stopped(member, members, now_ns)))
+        .collect();
+    let hung = missing(members, &behind, now_ns, hang_after_ns)
+        .or_else(|| stuck(members, furthest, now_ns, hang_after_ns));
+    Verdict { hung, behind }
+}
+
+impl Standing<'_> {
+    /// The sequence it has come to. A host inside the vendor's function has come to the next one: a call
+    /// counts as issued when the function has returned.
+    fn reach(&self) -> u64 {
+        self.communicator.issued.saturating_add(u64::from(self.is_inside()))
+    }
+
+    fn is_inside(&self) -> bool {
+        !self.dead && self.communicator.inside > 0 && self.communicator.inside_since_ns > 0
+    }
+
+    /// When it came to the sequence, if it has and that is known.
+    fn came_at(&self, sequence: u64) -> Option<u64> {
+        if self.communicator.issued >= sequence {
+            return arrival_of(self.communicator, sequence);
+        }
+        (self.is_inside() && self.reach() == sequence).then_some(self.communicator.inside_since_ns)
+    }
+}
+
+/// For how long the first of the others has waited at the sequence that this one has not come to.
+fn behind(member: &Standing<'_>, all: &[Standing<'_>], furthest: u64, now_ns: u64) -> Option<Behind> {
+    let reach = member.reach();
+    if reach >= furthest {
+        return None;
+    }
+    let sequence = reach.saturating_add(1);
+    let first = all.iter().filter_map(|other| other.came_at(sequence)).min();
+    let since = first.or(member.seen_behind_since_ns)?;
+    Some(Behind { for_ns: now_ns.saturating_sub(since), sequence })
+}
+
+/// A stopped process takes no part in the collective that it has issued, so that the others issue no other: they
+/// have waited since the last thing that any of them did.
+fn stopped(member: &Standing<'_>, all: &[Standing<'_>], now_ns: u64) -> Option<Behind> {
+    let issued = member.communicator.issued;
+    if !member.stopped || member.dead || issued == 0 || member.communicator.facts.ranks < 2 {
+        return None;
+    }
+    let last =
+        all.iter().map(|other| other.communicator.issued_ns.max(other.communicator.inside_since_ns)).max();
+    Some(Behind { for_ns: now_ns.saturating_sub(last?), sequence: issued })
+}
+
+fn missing(
+    members: &[Standing<'_>],
+    behind: &[Option<Behind>],
+    now_ns: u64,
+    hang_after_ns: u64,
+) -> Option<Hung> {
+    let rests = |member: &Standing<'_>| {
+        let own = now_ns.saturating_sub(member.communicator.issued_ns);
+        member.dead || own > hang_after_ns
+    };
+    let waited_for = members.iter().zip(behind).enumerate().filter_map(|(place, (member, behind))| {
+        let behind = behind.filter(|behind| behind.for_ns > hang_after_ns && rests(member))?;
+        Some((place, behind))
+    });
+    let waited_for: Vec<(usize, Behind)> = waited_for.collect();
+    let sequence = waited_for.iter().map(|(_, behind)| behind.sequence).min()?;
+    let first = waited_for.into_iter().filter(|(_, behind)| behind.sequence == sequence);
+    let (missing, waits): (Vec<usize>, Vec<u64>) =
+        first.map(|(place, behind)| (place, behind.for_ns)).unzip();
+    Some(Hung { missing, sequence, for_ns: waits.into_iter().max()? })
+}
+
+/// All have come to the same sequence and it does not complete.
+fn stuck(members: &[Standing<'_>], furthest: u64, now_ns: u64, hang_after_ns: u64) -> Option<Hung> {
+    if members.iter().any(|member| member.dead || member.reach() < furthest) {
+        return None;
+    }
+    let (sequence, for_ns) =
+        members.iter().filter_map(|member| waits_for(member, now_ns)).max_by_key(|(_, for_ns)| *for_ns)?;
+    (for_ns > hang_after_ns).then_some(Hung { missing: Vec::new(), sequence, for_ns })
+}
+
+/// What a member waits for, and for how long it has been seen to. A pending event that nobody asks for says
+/// nothing: the program may have made no call since.
+fn waits_for(member: &Standing<'_>, now_ns: u64) -> Option<(u64, u64)> {
+    let own = member.communicator;
+    if member.is_inside() {
+        return Some((member.reach(), now_ns.saturating_sub(own.inside_since_ns)));
+    }
+    let asked = own.polled_ns;
+    let since = member.in_flight_since_ns?;
+    (asked > since).then(|| (own.completed.saturating_add(1), asked.saturating_sub(since)))
+}
+
+#[cfg(test)]
+mod tests {
+    use airamp_telemetry::snapshot::Arrival;
+
+    use super::*;
+    use crate::made_up::communicator;
+
+    const S: u64 = 1_000_000_000;
+    const LIMIT: u64 = 10 * S;
+
+    fn at(issued: u64, issued_ns: u64) -> Communicator {
+        let arrivals = vec![Arrival { sequence: issued, at_ns: issued_ns }];
+        Communicator { issued, issued_ns, arrivals, ..communicator(7, 0, 4) }
+    }
+
+    fn standing(communicator: &Communicator) -> Standing<'_> {
+        Standing {
+            communicator,
+            dead: false,
+            stopped: false,
+            in_flight_since_ns: None,
+            seen_behind_since_ns: None,
+        }
+    }
+
+    #[test]
+    fn a_rank_that_has_not_issued_what_the_others_wait_for_is_missing_after_the_limit() {
+        let (ahead, behind) = (at(8, 20 * S), at(7, 19 * S));
+        let members = [standing(&ahead), standing(&behind), standing(&ahead)];
+        let early = judge(&members, 29 * S, LIMIT);
+        assert_eq!((early.hung, early.behind[1]), (None, Some(Behind { for_ns: 9 * S, sequence: 8 })));
+        let hung = judge(&members, 31 * S, LIMIT).hung.expect("a hang");
+        assert_eq!((hung.missing, hung.sequence, hung.for_ns), (vec![1], 8, 11 * S));
+    }
+
+    #[test]
+    fn a_rank_that_is_behind_but_goes_on_is_not_missing() {
+        let (ahead, slow) = (at(900, 20 * S), at(700, 39 * S));
+        let mut members = [standing(&ahead), standing(&slow)];
+        members[1].seen_behind_since_ns = Some(5 * S);
+        assert_eq!(judge(&members, 40 * S, LIMIT).hung, None);
+    }
+
+    #[test]
+    fn a_host_inside_the_vendors_function_has_come_to_the_next_sequence() {
+        let inside = Communicator { inside: 1, inside_since_ns: 20 * S, ..at(7, 19 * S) };
+        let outside = at(7, 19 * S);
+        let members = [standing(&inside), standing(&outside)];
+        let hung = judge(&members, 31 * S, LIMIT).hung.expect("a hang");
+        assert_eq!((hung.missing, hung.sequence), (vec![1], 8));
+    }
+
+    #[test]
+    fn when_all_have_issued_and_it_does_not_complete_nobody_is_missing() {
+        let waiting = Communicator { pending: 7, pending_ns: 20 * S, polled_ns: 31 * S, ..at(7, 20 * S) };
+        let mut members = [standing(&waiting), standing(&waiting)];
+        members[0].in_flight_since_ns = Some(20 * S);
+        let hung = judge(&members, 31 * S, LIMIT).hung.expect("a hang");
+        assert_eq!((hung.missing, hung.sequence, hung.for_ns), (vec![], 1, 11 * S));
+    }
+
+    #[test]
+    fn a_pending_event_that_nobody_has_asked_for_is_no_hang() {
+        let idle = Communicator { pending: 7, pending_ns: 20 * S, ..at(7, 20 * S) };
+        let mut members = [standing(&idle), standing(&idle)];
+        members[0].in_flight_since_ns = Some(20 * S);
+        assert_eq!(judge(&members, 90 * S, LIMIT).hung, None);
+    }
+
+    #[test]
+    fn a_stopped_rank_holds_up_what_all_have_issued() {
+        let all = at(7, 20 * S);
+        let mut members = [standing(&all), standing(&all), standing(&all)];
+        assert_eq!(judge(&members, 22 * S, LIMIT).behind, [None; 3]);
+        members[1].stopped = true;
+        let verdict = judge(&members, 22 * S, LIMIT);
+        assert_eq!(verdict.behind, [None, Some(Behind { for_ns: 2 * S, sequence: 7 }), None]);
+        assert_eq!(judge(&members, 31 * S, LIMIT).hung.map(|hung| hung.missing), Some(vec![1]));
+    }
+
+    #[test]
+    fn a_dead_rank_that_the_others_wait_for_is_missing() {
+        let (ahead, dead) = (at(8, 20 * S), at(7, 19 * S));
+        let mut members = [standing(&ahead), standing(&dead)];
+        members[1].dead = true;
+        assert_eq!(judge(&members, 31 * S, LIMIT).hung.map(|hung| hung.missing), Some(vec![1]));
+    }
+
+    #[test]
+    fn a_sequence_that_left_the_ring_is_dated_by_when_it_was_first_seen_behind() {
+        let (ahead, behind) = (at(5000, 20 * S), at(7, 19 * S));
+        let mut members = [standing(&ahead), standing(&behind)];
+        assert_eq!(judge(&members, 40 * S, LIMIT).hung, None);
+        members[1].seen_behind_since_ns = Some(21 * S);
+        assert_eq!(judge(&members, 40 * S, LIMIT).hung.map(|hung| hung.missing), Some(vec![1]));
+    }
+
+    #[test]
+    fn hostile_numbers_give_a_verdict() {
+        let most = Communicator { inside: u32::MAX, inside_since_ns: u64::MAX, ..at(u64::MAX, u64::MAX) };
+        let none = at(0, 0);
+        let members = [standing(&most), standing(&none)];
+        assert_eq!(judge(&members, 0, LIMIT).behind.len(), 2);
+        assert_eq!(judge(&[], 0, LIMIT), Verdict::default());
+    }
+}
