@@ -1,0 +1,188 @@
+//! What the daemon shall do: arguments over environment over settings file, with everything read that has to be read.
+//! A setting that protects is honoured or the daemon does not start; any other wrong value is a warning and
+//! the default, as everywhere in the product. Read at the start and again at SIGHUP.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use airamp_settings::{DEFAULT_EVIDENCE_DIR, Loaded, Settings};
+use rustls::ServerConfig;
+
+use crate::arguments::Arguments;
+use crate::failure::Failure;
+use crate::tls;
+use crate::token::Token;
+
+/// Wrong values of these would leave the node open that somebody meant to protect.
+const PROTECTING: [&str; 4] =
+    ["AIRAMP_METRICS_ADDR", "AIRAMP_METRICS_TOKEN_FILE", "AIRAMP_METRICS_TLS_CERT", "AIRAMP_METRICS_TLS_KEY"];
+
+pub(crate) struct Configuration {
+    pub(crate) listen: SocketAddr,
+    pub(crate) access: Access,
+    pub(crate) looks: Looks,
+    pub(crate) evidence: Evidence,
+    /// What was wrong and is ignored, one line each.
+    pub(crate) warnings: Vec<String>,
+    /// What is right and yet worth a line.
+    pub(crate) notice: Option<String>,
+}
+
+/// Who gets in, and how.
+#[derive(Clone, Default)]
+pub(crate) struct Access {
+    pub(crate) token: Option<Arc<Token>>,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+}
+
+/// What is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Looks {
+    pub(crate) bases: Vec<PathBuf>,
+    pub(crate) hang_after: Duration,
+    pub(crate) late_after: Duration,
+    pub(crate) devices: bool,
+    pub(crate) nics: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// Somebody asked for it there: that it cannot be written is worth a line.
+    In(PathBuf),
+    /// In the usual place, if that exists.
+    Usual(PathBuf),
+}
+
+impl Configuration {
+    pub(crate) fn load(arguments: &Arguments) -> Result<Self, Failure> {
+        Self::from(airamp_settings::load(), arguments)
+    }
+
+    fn from(loaded: Loaded, arguments: &Arguments) -> Result<Self, Failure> {
+        refuse_unprotected(&loaded)?;
+        let settings = &loaded.settings;
+        let listen = arguments.listen.unwrap_or((settings.metrics_addr, settings.metrics_port).into());
+        let access = Access::from(settings)?;
+        Ok(Self {
+            listen,
+            notice: exposure(listen, &access),
+            access,
+            looks: looks(settings, arguments),
+            evidence: evidence(settings, arguments),
+            warnings: loaded.warnings,
+        })
+    }
+}
+
+fn refuse_unprotected(loaded: &Loaded) -> Result<(), Failure> {
+    match loaded.rejected_of_daemon.iter().find(|name| PROTECTING.contains(name)) {
+        Some(name) => {
+            let why = loaded.warnings.iter().find(|line| line.contains(name)).cloned().unwrap_or_default();
+            Err(Failure::Setting(format!("{name} protects this node and its value is wrong: {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
+impl Access {
+    fn from(settings: &Settings) -> Result<Self, Failure> {
+        let token = settings.metrics_token_file.as_deref().map(Token::from_file).transpose()?.map(Arc::new);
+        let tls = match (&settings.metrics_tls_cert, &settings.metrics_tls_key) {
+            (Some(certificate), Some(key)) => Some(tls::from_files(certificate, key)?),
+            (None, None) => None,
+            _ => {
+                return Err(Failure::Setting(
+                    "TLS takes both AIRAMP_METRICS_TLS_CERT and AIRAMP_METRICS_TLS_KEY: set the other one too, or \
+                     none"
+                        .to_owned(),
+                ));
+            }
+        };
+        Ok(Self { token, tls })
+    }
+}
+
+/// White papers and pods serve to the network without further ado; they are told what that means.
+fn exposure(listen: SocketAddr, access: &Access) -> Option<String> {
+    if listen.ip().to_canonical().is_loopback() {
+        return None;
+    }
+    match (&access.token, &access.tls) {
+        (None, _) => Some(format!(
+            "serving at {listen} to whoever can reach it: set AIRAMP_METRICS_TOKEN_FILE to ask for a token"
+        )),
+        (Some(_), None) => Some(format!(
+            "the token for {listen} travels unencrypted: set AIRAMP_METRICS_TLS_CERT and AIRAMP_METRICS_TLS_KEY"
+        )),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+fn looks(settings: &Settings, arguments: &Arguments) -> Looks {
+    let mut bases = arguments.telemetry_dir.clone();
+    if bases.is_empty() {
+        bases.extend(settings.telemetry_dir.clone());
+    }
+    Looks {
+        bases,
+        hang_after: Duration::from_millis(settings.hang_after_ms),
+        late_after: Duration::from_millis(settings.late_after_ms),
+        devices: settings.device_metrics,
+        nics: settings.nic_metrics,
+    }
+}
+
+fn evidence(settings: &Settings, arguments: &Arguments) -> Evidence {
+    let named = arguments.evidence_dir.clone().or_else(|| settings.evidence_dir.clone());
+    named.map_or_else(|| Evidence::Usual(DEFAULT_EVIDENCE_DIR.into()), Evidence::In)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airamp_settings::Environment;
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    fn with(variables: &[(&str, &str)]) -> Result<Configuration, Failure> {
+        let environment: Environment =
+            variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+        let loaded = airamp_settings::resolve(&environment, Path::new("/nonexistent"));
+        Configuration::from(loaded, &Arguments::default())
+    }
+
+    #[test]
+    fn nothing_said_means_loopback_without_a_warning() {
+        let configuration = with(&[]).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(configuration.listen, "127.0.0.1:9090".parse().unwrap());
+        assert_eq!((configuration.warnings, configuration.notice), (Vec::new(), None));
+    }
+
+    #[test]
+    fn another_address_without_a_token_is_served_with_a_notice() {
+        for address in ["0.0.0.0", "::", "10.1.2.3"] {
+            let configuration = with(&[("AIRAMP_METRICS_ADDR", address)]).unwrap_or_else(|f| panic!("{f}"));
+            let notice = configuration.notice.unwrap_or_default();
+            assert!(notice.contains("AIRAMP_METRICS_TOKEN_FILE"), "{address}: {notice}");
+        }
+        let inside = with(&[("AIRAMP_METRICS_ADDR", "::ffff:127.0.0.1")]).unwrap_or_else(|f| panic!("{f}"));
+        assert_eq!(inside.notice, None, "a mapped loopback address is loopback");
+    }
+
+    #[test]
+    fn a_protection_that_cannot_be_had_keeps_the_daemon_from_starting() {
+        let long = "x".repeat(5000);
+        for (name, value) in [
+            ("AIRAMP_METRICS_TOKEN_FILE", "/nonexistent/token"),
+            ("AIRAMP_METRICS_TOKEN_FILE", long.as_str()),
+            ("AIRAMP_METRICS_TLS_CERT", "/etc/hostname"),
+            ("AIRAMP_METRICS_TLS_KEY", long.as_str()),
+            ("AIRAMP_METRICS_ADDR", "localhost"),
+        ] {
+            let failure = with(&[(name, value)]).err().unwrap_or_else(|| panic!("{name} was ignored"));
+            assert_eq!(failure.exit_code(), 3, "{failure}");
+        }
+    }
+}
