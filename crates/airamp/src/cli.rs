@@ -7,7 +7,7 @@ use crate::artifacts::MissingArtifact;
 use crate::emulator::EmulatorError;
 use crate::kernels::KernelsError;
 use crate::launch::{self, LaunchError};
-use crate::{bench, config, doctor, emulator, explain, kernels, orders, run};
+use crate::{bench, config, doctor, dump, emulator, explain, kernels, orders, run, status};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -16,7 +16,9 @@ Examples:
   airamp run -- python train.py                   a program with the library preloaded
   airamp run --ranks 4 -- python train.py         four copies of it, one per rank
   airamp run --emulate --ranks 4 -- ./program     the same without a GPU
-  airamp explain airamp.log                       what was decided in a job, and why
+  airamp status                                   what running jobs carry, and which rank is late
+  airamp explain                                  what was decided in them, and why
+  airamp dump                                     a bundle of all that for support
   airamp disable                                  switch compression off in running jobs
 
 `airamp COMMAND --help` says more about each command.";
@@ -36,8 +38,10 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Disable(orders::DisableArgs),
     Enable(orders::EnableArgs),
+    Dump(dump::Args),
     Emulator(emulator::Args),
     Explain(explain::Args),
+    Status(status::Args),
     Kernels(kernels::Args),
     /// Prints what is mapped into this process; `doctor` asks it of itself, with the library preloaded.
     #[command(hide = true, name = doctor::PRINT_MAPS)]

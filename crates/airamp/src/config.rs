@@ -37,7 +37,7 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     Ok(0)
 }
 
-fn as_json(loaded: &Loaded) -> Value {
+pub(crate) fn as_json(loaded: &Loaded) -> Value {
     let settings: Vec<Value> =
         loaded.effective().map(|effective| setting_as_json(loaded, &effective)).collect();
     json!({

@@ -1,6 +1,7 @@
-//! `airamp`: starts programs with the library, shows settings, checks a machine, measures, explains, gives orders.
-//! The modules here are one per command; what they share is `launch`, `artifacts`, `columns` and
-//! `streams`.
+//! `airamp`: starts programs with the library, shows settings, checks a machine, measures, shows and explains what
+//! jobs do, gives orders.
+//! The modules here are one per command; what they share is `launch`, `observe`, `artifacts`, `columns`
+//! and `streams`.
 //! It never calls GPU code, and so none is linked: what needs a GPU is asked of `airamp-rank`, a process of its
 //! own. Of the fast path it uses the plan, of the kernels the code objects, of the policy the explanations; all are pure.
 
@@ -10,12 +11,15 @@ mod cli;
 mod columns;
 mod config;
 mod doctor;
+mod dump;
 mod emulator;
 mod explain;
 mod kernels;
 mod launch;
+mod observe;
 mod orders;
 mod run;
+mod status;
 mod streams;
 
 use std::process::ExitCode;
@@ -42,10 +46,12 @@ fn execute(command: Command) -> Result<u8, CommandError> {
         Command::Config(args) => config::execute(&args),
         Command::Disable(args) => orders::disable(&args),
         Command::Doctor(args) => doctor::execute(&args),
+        Command::Dump(args) => dump::execute(&args),
         Command::Enable(args) => orders::enable(&args),
         Command::Emulator(args) => emulator::execute(&args),
         Command::Explain(args) => explain::execute(&args),
         Command::Kernels(args) => kernels::execute(&args),
+        Command::Status(args) => status::execute(&args),
         Command::PrintMaps => doctor::print_maps(),
     }
 }

@@ -1,7 +1,6 @@
-//! Settings, the files that they name, and the port for metrics.
+//! Settings and the files that they name.
 
 use std::fs::OpenOptions;
-use std::net::{SocketAddr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +13,6 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let mut checks = values(loaded);
     checks.extend(settings_file(&loaded.file));
     checks.push(log_file(loaded.settings.log_file.as_deref()));
-    checks.push(metrics_port(SocketAddr::new(loaded.settings.metrics_addr, loaded.settings.metrics_port)));
     checks
 }
 
@@ -62,7 +60,7 @@ fn log_file(path: Option<&Path>) -> Check {
     }
 }
 
-fn may_create_in(folder: &Path) -> std::io::Result<()> {
+pub(super) fn may_create_in(folder: &Path) -> std::io::Result<()> {
     let name = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
     // SAFETY: `name` is a C string that outlives the call.
     match unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } {
@@ -71,22 +69,11 @@ fn may_create_in(folder: &Path) -> std::io::Result<()> {
     }
 }
 
-fn metrics_port(address: SocketAddr) -> Check {
-    match TcpListener::bind(address) {
-        Ok(_) => Check::ok("metrics port", format!("{address} is free")),
-        Err(error) => {
-            let advice = "if that is not our daemon, set AIRAMP_METRICS_PORT to a free port of this machine";
-            Check::warning("metrics port", format!("{address} cannot be used: {error}"), advice)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::report::Status;
     use super::*;
     use std::fs::{self, Permissions};
-    use std::net::Ipv4Addr;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -109,12 +96,5 @@ mod tests {
         assert!(!path.exists());
         assert_eq!(log_file(Some(&folder.path().join("absent/airamp.log"))).status, Status::Problem);
         assert_eq!(log_file(Some(folder.path())).status, Status::Problem, "a directory");
-    }
-
-    #[test]
-    fn a_port_in_use_is_a_warning() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let address = listener.local_addr().expect("its address");
-        assert_eq!(metrics_port(address).status, Status::Warning);
     }
 }

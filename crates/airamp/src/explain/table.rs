@@ -25,6 +25,9 @@ fn section(communicator: &Communicator, all: bool) -> String {
     if !lines.is_empty() {
         text.push_str(&aligned(HEADER, lines, &["calls", "decision", "why"]));
     }
+    for record in communicator.latest() {
+        text.push_str(&format!("- {}\n", super::sentences::of(record)));
+    }
     text
 }
 
@@ -54,7 +57,7 @@ fn line(record: &Record) -> [String; 8] {
     ]
 }
 
-fn class(class: &ClassName) -> String {
+pub(crate) fn class(class: &ClassName) -> String {
     let kind = without_control_characters(&format!("{} {}", class.collective, class.datatype));
     match class.below_bytes {
         Some(below) => format!("{kind} {} to {}", size(class.from_bytes), size(below)),
@@ -68,7 +71,7 @@ fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-fn ranks(numbers: &[u32]) -> String {
+pub(crate) fn ranks(numbers: &[u32]) -> String {
     let listed: Vec<String> = numbers.iter().map(u32::to_string).collect();
     format!("rank{} {}", if numbers.len() == 1 { "" } else { "s" }, listed.join(", "))
 }
@@ -93,7 +96,7 @@ mod tests {
             (Some(1.8), Some(100.0), Some(180.0));
         compressed.vnmse = Some(8.6e-5);
         let text = of(&gathered(vec![compressed]), false);
-        let line = text.lines().last().expect("a line");
+        let line = text.lines().nth(2).expect("a line");
         for part in
             ["64 KiB to 256 KiB", "compressed", "12", "1.80x", "100 us", "180 us", "8.6e-5", "as fast"]
         {
@@ -105,6 +108,6 @@ mod tests {
     fn what_a_log_holds_cannot_drive_a_terminal() {
         let text = of(&gathered(vec![record(0, 1024, Decision::Vendor, "\u{1b}[2J\nx")]), false);
         assert!(!text.contains('\u{1b}'), "{text}");
-        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(text.lines().count(), 4, "{text}");
     }
 }

@@ -1,4 +1,5 @@
 //! Runs the built `airamp` in a bare environment and bounded in time.
+#![allow(dead_code, reason = "each test file uses its own part of this module")]
 
 use std::io::Read;
 use std::path::Path;
@@ -16,7 +17,6 @@ pub(crate) fn airamp(args: &[&str]) -> Command {
 }
 
 /// A shell script as N ranks.
-#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn ranks(count: u32, script: &str) -> Command {
     airamp(&["run", "--no-preload", "--ranks", &count.to_string(), "--", "/bin/sh", "-c", script])
 }
@@ -59,7 +59,6 @@ pub(crate) fn run(command: &mut Command) -> Output {
     finish(start(command))
 }
 
-#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -69,7 +68,6 @@ pub(crate) fn stderr(output: &Output) -> String {
 }
 
 /// Waits until the condition holds, or fails.
-#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + LIMIT;
     while !holds() {
@@ -79,7 +77,6 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Whether a process runs, zombies not counted.
-#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
@@ -88,7 +85,6 @@ pub(crate) fn is_alive(pid: &str) -> bool {
 /// Runs a shell command that must succeed. Files that a test executes are written by it: while this process
 /// held one open for writing, a child started by another test's thread would inherit that, and the kernel
 /// refuses to execute a file that somebody may write.
-#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn shell(script: &str, args: &[&Path]) {
     let status = Command::new("/bin/sh").args(["-ec", script, "sh"]).args(args).status().expect("a shell");
     assert!(status.success(), "{script}");
