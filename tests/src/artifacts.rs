@@ -23,6 +23,11 @@ pub fn airamp() -> PathBuf {
     artifact("airamp")
 }
 
+/// The daemon.
+pub fn airampd() -> PathBuf {
+    artifact("airampd")
+}
+
 /// The program that is one rank of a conformance or benchmark job.
 pub fn rank_program() -> PathBuf {
     artifact("airamp-rank")

@@ -69,6 +69,58 @@ impl TwoHosts {
     }
 }
 
+/// Any number of namespaces, each with one cable to a switch in a namespace of its own: whatever a host sends to
+/// another crosses its own cable once.
+pub struct Hosts {
+    hosts: Vec<Namespace>,
+    _switch: Namespace,
+}
+
+impl Hosts {
+    /// The interface of each host.
+    pub const CABLE: &str = "eth0";
+    /// The first host's address.
+    pub const FIRST: &str = "10.123.47.1";
+
+    pub fn new(count: usize) -> Option<Self> {
+        let unique = unique();
+        let switch = Namespace::new(format!("airamp-{unique}-s"))?;
+        let up = |port: &str| switch.ip(&["link", "set", port, "up"]);
+        if !(switch.ip(&["link", "add", "sw", "type", "bridge"]) && up("sw")) {
+            return None;
+        }
+        let mut hosts = Vec::new();
+        for number in 1..=count {
+            let host = Namespace::new(format!("airamp-{unique}-h{number}"))?;
+            let (port, address) = (format!("port{number}"), format!("10.123.47.{number}/24"));
+            let cable = ["type", "veth", "peer", "name", Self::CABLE, "netns", &host.0];
+            let joined = switch.ip(&[&["link", "add", &port][..], &cable].concat())
+                && switch.ip(&["link", "set", &port, "master", "sw"])
+                && up(&port)
+                && host.ip(&["addr", "add", &address, "dev", Self::CABLE])
+                && host.ip(&["link", "set", Self::CABLE, "up"])
+                && host.ip(&["link", "set", "lo", "up"]);
+            if !joined {
+                return None;
+            }
+            hosts.push(host);
+        }
+        Some(Self { hosts, _switch: switch })
+    }
+
+    /// The program on one of the hosts.
+    pub fn inside(&self, host: usize, program: &std::path::Path) -> Run {
+        self.hosts[host].inside(program)
+    }
+
+    /// What the kernel counted on a host's cable: a file of `statistics`.
+    pub fn counted(&self, host: usize, counter: &str) -> u64 {
+        let file = format!("/sys/class/net/{}/statistics/{counter}", Self::CABLE);
+        let outcome = self.inside(host, "cat".as_ref()).arg(file).run();
+        outcome.assert_success().stdout_text().trim().parse().expect("a number")
+    }
+}
+
 /// A namespace with loopback, and with a network on which nobody answers.
 pub struct DeafHost(Namespace);
 

@@ -3,16 +3,21 @@
 //! It asserts only what every suite needs (a program ends, an artifact exists);
 //! the claims live in `tests/tests/`.
 
+pub mod account;
 pub mod artifacts;
 pub mod c_program;
 pub mod code_object;
 pub mod comparison;
+pub mod daemon;
 pub mod hosts;
+pub mod http;
+pub mod live;
 pub mod process;
+pub mod prometheus;
 pub mod scenario;
 pub mod tuned;
 
-pub use artifacts::{airamp, emulator_dir, interposer, rank_program};
+pub use artifacts::{airamp, airampd, emulator_dir, interposer, rank_program};
 pub use c_program::CProgram;
 pub use process::{End, Outcome, Run};
 

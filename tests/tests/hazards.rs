@@ -235,6 +235,12 @@ mod threads {
     }
 
     #[test]
+    fn a_thread_with_the_smallest_stack_starts() {
+        let compared = assert_unchanged_when_preloaded(&unlinked("small_stack.c"));
+        assert_eq!(compared.with.stdout_text().matches("started").count(), 3, "{}", compared.with);
+    }
+
+    #[test]
     fn a_key_destructor_may_call_nccl() {
         assert_unchanged_in_every_way(&linked("tls_teardown.c", "key"));
     }

@@ -2,13 +2,15 @@
 //! Nanoseconds are printed for people (`--nocapture`), never asserted.
 
 use airamp_tests::scenario::planned;
-use airamp_tests::{CProgram, Run, emulator_dir, interposer, skip};
+use airamp_tests::{CProgram, Run, emulator_dir, interposer, skip_outside_ci};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 const MOST_INSTRUCTIONS: u64 = 400;
+/// Of these, what telemetry may take.
+const MOST_OF_TELEMETRY: u64 = 150;
 const KINDS: [&str; 3] = ["all_reduce", "send", "group"];
 /// Calls in one round of each kind: a group is three.
 const CALLS_PER_ROUND: [u64; 3] = [1, 1, 3];
@@ -31,6 +33,11 @@ fn has_valgrind() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
+/// The run with telemetry in a folder of its own, or without it.
+fn told(run: Run, folder: &Path, telemetry: bool) -> Run {
+    run.env("AIRAMP_TELEMETRY_DIR", folder).env("AIRAMP_TELEMETRY", if telemetry { "1" } else { "0" })
+}
+
 /// Instructions inside `measured` on the calling thread, by callgrind.
 fn instructions(kind: &str, rounds: u64, prepare: impl Fn(Run) -> Run) -> u64 {
     let run = Run::new("valgrind")
@@ -49,38 +56,59 @@ fn instructions(kind: &str, rounds: u64, prepare: impl Fn(Run) -> Run) -> u64 {
 /// Extra instructions per call with the interposer, from two lengths of the loop, so that what
 /// happens once cancels out.
 fn extra_per_call(kind: &str, calls_per_round: u64, prepare: impl Fn(Run) -> Run) -> u64 {
-    let (short, long) = (200, 1200);
-    let per_round = |prepare: &dyn Fn(Run) -> Run| {
-        (instructions(kind, long, prepare) - instructions(kind, short, prepare)) as f64
-            / (long - short) as f64
-    };
-    let bare = per_round(&prepare);
-    let with = per_round(&|run| prepare(run).preload(interposer()));
+    let bare = per_round(kind, &prepare);
+    let with = per_round(kind, |run| prepare(run).preload(interposer()));
     ((with - bare) / calls_per_round as f64).round().max(0.0) as u64
+}
+
+fn per_round(kind: &str, prepare: impl Fn(Run) -> Run) -> f64 {
+    let (short, long) = (200, 1200);
+    (instructions(kind, long, &prepare) - instructions(kind, short, &prepare)) as f64 / (long - short) as f64
 }
 
 #[test]
 fn a_call_costs_at_most_400_instructions_over_a_vendor_that_does_nothing() {
     if !has_valgrind() {
-        return skip("valgrind is not installed");
+        return skip_outside_ci("valgrind is not installed");
     }
     let vendor = null_vendor();
     for (kind, calls) in KINDS.into_iter().zip(CALLS_PER_ROUND) {
-        let extra = extra_per_call(kind, calls, |run| run.library_dir(vendor.path()));
+        let prepare = |run: Run| told(run.library_dir(vendor.path()), vendor.path(), true);
+        let extra = extra_per_call(kind, calls, prepare);
         println!("{kind}: {extra} instructions per call over a vendor that does nothing");
         assert!((1..=MOST_INSTRUCTIONS).contains(&extra), "{kind}: {extra}");
     }
 }
 
 #[test]
+fn telemetry_takes_at_most_150_instructions_of_a_call() {
+    if !has_valgrind() {
+        return skip_outside_ci("valgrind is not installed");
+    }
+    let vendor = null_vendor();
+    for (kind, calls) in KINDS.into_iter().zip(CALLS_PER_ROUND) {
+        let with = |telemetry: bool| {
+            per_round(kind, |run| {
+                told(run.library_dir(vendor.path()), vendor.path(), telemetry).preload(interposer())
+            })
+        };
+        let extra = (with(true) - with(false)) / calls as f64;
+        println!("{kind}: telemetry takes {extra:.0} instructions per call");
+        assert!(extra >= 1.0 && extra.round() as u64 <= MOST_OF_TELEMETRY, "{kind}: {extra}");
+    }
+}
+
+#[test]
 fn a_call_costs_at_most_400_instructions_over_the_bare_emulator_call() {
     if !has_valgrind() {
-        return skip("valgrind is not installed");
+        return skip_outside_ci("valgrind is not installed");
     }
     let extra = extra_per_call("all_reduce", 1, |run| {
         run.library_dir(emulator_dir())
             .env("AIRAMP_EMU_RACECHECK", "0")
             .env("AIRAMP_EMU_MEMORY_BYTES", "67108864")
+            // Under callgrind 10 ms pass within a few calls, and what the emulator's events do would be counted.
+            .env("AIRAMP_DEVICE_TIMINGS", "0")
     });
     println!("all_reduce: {extra} instructions per call over the emulator");
     assert!(extra <= MOST_INSTRUCTIONS, "{extra}");
@@ -131,6 +159,22 @@ fn a_call_that_the_plan_leaves_to_the_vendor_or_tries_allocates_nothing_either()
         let text = outcome.stdout_text();
         assert!(text.contains("found=1 compressed=0 allocations=0 locks=0"), "{text}");
     }
+}
+
+/// 16 KiB AllReduces between two ranks; telemetry on and off in turn, so that a busy machine is busy for both.
+#[test]
+fn what_telemetry_adds_to_the_time_of_small_all_reduces_is_shown() {
+    let program = CProgram::linked("small_calls.c").flag("-O2").build();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let nanoseconds = |telemetry: bool| {
+        let run = Run::new(&program).arg("3000").library_dir(emulator_dir()).preload(interposer());
+        let outcome = told(run, folder.path(), telemetry).env("AIRAMP_EMU_RACECHECK", "0").run();
+        let text = outcome.assert_success().stdout_text();
+        text.trim().parse::<f64>().unwrap_or_else(|_| panic!("{text}"))
+    };
+    let mut ratios: Vec<f64> = (0..9).map(|_| nanoseconds(true) / nanoseconds(false)).collect();
+    ratios.sort_by(f64::total_cmp);
+    println!("telemetry on over off, nine pairs: median {:.4}, all {ratios:.4?}", ratios[4]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod pattern;
 mod probe;
 mod scenario;
 mod session;
+mod steps;
 mod watchdog;
 mod world;
 
@@ -53,6 +54,8 @@ enum Command {
     FastPath(fast_path::Arguments),
     /// Use NCCL as applications do, and check what comes out with and without compression.
     Scenario(scenario::Arguments),
+    /// Run equal steps, with a collective each, until told otherwise.
+    Steps(steps::Arguments),
     /// Load the kernels for a device and try them there.
     Kernels(loader_check::Arguments),
 }
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Conformance(conformance) => conformance::run(kind, &conformance),
         Command::FastPath(fast_path) => fast_path::run(kind, &fast_path),
         Command::Scenario(scenario) => scenario::run(kind, &scenario),
+        Command::Steps(steps) => steps::run(kind, &steps),
         Command::Kernels(kernels) => loader_check::run(kind, &kernels),
     };
     match done {

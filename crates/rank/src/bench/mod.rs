@@ -120,7 +120,7 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
     Ok(true)
 }
 
-fn print(line: &impl Serialize) {
+pub(crate) fn print(line: &impl Serialize) {
     if let Ok(text) = serde_json::to_string(line) {
         println!("{text}");
     }
