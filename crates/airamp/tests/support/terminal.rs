@@ -86,7 +86,9 @@ impl Terminal {
     /// The settings are as before, the screen is the one of before, and the cursor is seen.
     pub(crate) fn assert_given_back(&self) {
         let after = settings(&self.slave);
-        let modes = |found: &libc::termios| (found.c_iflag, found.c_oflag, found.c_lflag, found.c_cflag);
+        // The input's speed may be spelled out where it was 'as the output's'.
+        let control = |found: &libc::termios| found.c_cflag & !libc::CIBAUD;
+        let modes = |found: &libc::termios| (found.c_iflag, found.c_oflag, found.c_lflag, control(found));
         assert_eq!(modes(&after), modes(&self.before), "the terminal's modes");
         wait_until("the alternate screen is left and the cursor shown", || {
             let shown = self.shown.lock().expect("no panic");
