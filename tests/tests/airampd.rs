@@ -24,7 +24,8 @@ fn every_address_answers_with_its_own_type_and_says_nothing_to_other_sites() {
         ("/api/v1/evidence/evidence-1-x.jsonl", 404, "application/json"),
         ("/api/v1/evidence/..%2f..%2fetc%2fpasswd", 404, "application/json"),
         ("/api/v1/evidence/../../../etc/passwd", 404, "application/json"),
-        ("/api/v2", 404, "text/plain; charset=utf-8"),
+        ("/api/v2", 404, "application/json"),
+        ("/nothing", 404, "text/plain; charset=utf-8"),
     ] {
         let answer = daemon.get(path);
         assert_eq!((answer.status, answer.header("content-type")), (status, content_type), "{path}");
