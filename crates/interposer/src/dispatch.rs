@@ -6,6 +6,7 @@ use crate::boundary::{Moment, ours};
 use crate::calls::{Call, Ending, GroupCall, Kind, Operation};
 use crate::communicators::{self, Facts, Known, Origin};
 use crate::compression::Joining;
+use crate::deferred::Deferred;
 use crate::lifecycle::{self, warn_once};
 use crate::thread::{self, Expected, Thread};
 use crate::{clique::Clique, compression, log, startup, telemetry};
@@ -59,13 +60,18 @@ impl Drop for Undo<'_> {
 }
 
 /// The vendor's function with its arguments.
-pub(crate) trait Forward: FnOnce() -> NcclResult + Copy + 'static {}
+trait Forward: FnOnce() -> NcclResult + Copy + 'static {}
 impl<F: FnOnce() -> NcclResult + Copy + 'static> Forward for F {}
 
 #[inline(always)]
-pub(crate) fn dispatch(function: &'static str, vendor: u8, call: Call, forward: impl Forward) -> NcclResult {
+pub(crate) fn dispatch(
+    function: &'static str,
+    vendor: u8,
+    call: Call,
+    forward: impl FnOnce() -> NcclResult + Copy + 'static,
+) -> NcclResult {
     if compression::is_on() {
-        return while_compressing(function, vendor, call, forward);
+        return while_compressing(function, vendor, call, Deferred::new(forward));
     }
     if startup::is_inert() {
         return forward();
@@ -78,10 +84,10 @@ pub(crate) fn dispatch(function: &'static str, vendor: u8, call: Call, forward: 
 }
 
 #[inline(never)]
-fn while_compressing(function: &'static str, vendor: u8, call: Call, forward: impl Forward) -> NcclResult {
+fn while_compressing(function: &'static str, vendor: u8, call: Call, forward: Deferred) -> NcclResult {
     let thread = thread::current();
     if thread.is_inside_vendor() {
-        return forward();
+        return forward.run();
     }
     telemetry::around(thread, function, || compression::dispatch(thread, function, vendor, call, forward))
 }
@@ -92,9 +98,9 @@ pub(crate) fn observe(
     function: &'static str,
     vendor: u8,
     call: &Call,
-    forward: impl Forward,
+    forward: Deferred,
 ) -> NcclResult {
-    observe_as::<false>(thread, function, vendor, call, forward)
+    observe_as::<false>(thread, function, vendor, call, move || forward.run())
 }
 
 /// Watches a call. It is `PLAIN` if the vendor's function is all there is to it.
@@ -122,9 +128,9 @@ pub(crate) fn pass_on(
     vendor: u8,
     call: &Call,
     ticket: Option<Ticket>,
-    forward: impl Forward,
+    forward: Deferred,
 ) -> NcclResult {
-    pass_on_as::<false>(thread, function, vendor, call, ticket, forward)
+    pass_on_as::<false>(thread, function, vendor, call, ticket, move || forward.run())
 }
 
 #[inline(always)]

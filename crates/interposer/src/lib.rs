@@ -15,6 +15,7 @@ mod calls;
 mod clique;
 mod communicators;
 mod compression;
+mod deferred;
 mod diagnostics;
 mod dispatch;
 mod dlsym;

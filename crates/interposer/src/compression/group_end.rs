@@ -16,7 +16,8 @@ use super::held::{self, Held, HeldCalls, State};
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, GroupCall};
 use crate::communicators::{Known, Pin};
-use crate::dispatch::{Forward, Ticket, observe};
+use crate::deferred::Deferred;
+use crate::dispatch::{Ticket, observe};
 use crate::thread::Thread;
 use crate::{log, startup, telemetry, vendors};
 use airamp_fast_path::{Lane, MOST_LANES, Post, UNMEASURED, enqueue};
@@ -31,7 +32,7 @@ pub(super) fn run(
     function: &'static str,
     vendor: u8,
     how: GroupCall,
-    forward: impl Forward,
+    forward: Deferred,
 ) -> NcclResult {
     let list = List::take(thread, vendor);
     // SAFETY: the list is ours alone.
@@ -54,7 +55,7 @@ fn end(
     function: &'static str,
     vendor: u8,
     how: GroupCall,
-    forward: impl Forward,
+    forward: Deferred,
     calls: &mut [Held],
 ) -> NcclResult {
     let end = Call::Group(how);

@@ -5,45 +5,10 @@ use super::active::FastCall;
 use crate::calls::Operation;
 use crate::clique::Clique;
 use crate::communicators::Known;
-use crate::dispatch::{Forward, Ticket};
+use crate::deferred::Deferred;
+use crate::dispatch::Ticket;
 use airamp_telemetry::Reason;
-use airamp_vendor_abi::nccl::NcclResult;
-use std::mem::MaybeUninit;
 use std::sync::Mutex;
-
-/// The longest argument list of an operation, and its function.
-const WORDS: usize = 12;
-
-/// A vendor's function with its arguments, to be called later.
-#[derive(Clone, Copy)]
-pub(crate) struct Deferred {
-    words: [MaybeUninit<usize>; WORDS],
-    call: unsafe fn(*const MaybeUninit<usize>) -> NcclResult,
-}
-
-impl Deferred {
-    /// `None` if there are more arguments than any operation has.
-    fn new<F: Forward>(forward: F) -> Option<Self> {
-        if size_of::<F>() > size_of::<[usize; WORDS]>() || align_of::<F>() > align_of::<usize>() {
-            return None;
-        }
-        let mut words = [MaybeUninit::uninit(); WORDS];
-        // SAFETY: it fits, as was just checked.
-        unsafe { words.as_mut_ptr().cast::<F>().write(forward) };
-        /// # Safety
-        /// An `F` was written there.
-        unsafe fn call<F: Forward>(words: *const MaybeUninit<usize>) -> NcclResult {
-            // SAFETY: the caller vouches for it, and an `F` is `Copy`.
-            unsafe { words.cast::<F>().read()() }
-        }
-        Some(Self { words, call: call::<F> })
-    }
-
-    pub(super) fn run(&self) -> NcclResult {
-        // SAFETY: `call` was made for what `words` hold.
-        unsafe { (self.call)(self.words.as_ptr()) }
-    }
-}
 
 pub(crate) struct Held {
     pub(super) operation: Operation,
@@ -77,19 +42,19 @@ impl Held {
         ticket: Ticket,
         clique: Clique,
         fast: Option<FastCall>,
-        forward: impl Forward,
-    ) -> Option<Self> {
-        Some(Self {
+        forward: Deferred,
+    ) -> Self {
+        Self {
             operation,
             known,
             ticket,
             clique,
             fast,
             tried: None,
-            forward: Deferred::new(forward)?,
+            forward,
             state: State::Waiting,
             reason: None,
-        })
+        }
     }
 }
 
@@ -109,8 +74,8 @@ impl HeldCalls {
     }
 
     /// False: it was not kept.
-    pub(super) fn push_afterwards(&mut self, forward: impl Forward) -> bool {
-        Deferred::new(forward).is_some_and(|deferred| push(&mut self.afterwards, deferred))
+    pub(super) fn push_afterwards(&mut self, forward: Deferred) -> bool {
+        push(&mut self.afterwards, forward)
     }
 }
 

@@ -8,7 +8,8 @@ use crate::boundary::{Moment, ours};
 use crate::calls::{AllReduce, Call, Ending, GroupCall, Operation};
 use crate::clique::Clique;
 use crate::communicators::{self, Known};
-use crate::dispatch::{Forward, Ticket, announce, counts, observe, pass_on, reserve};
+use crate::deferred::Deferred;
+use crate::dispatch::{Ticket, announce, counts, observe, pass_on, reserve};
 use crate::thread::Thread;
 use crate::{log, startup, telemetry, vendors};
 use airamp_policy::Entry;
@@ -36,10 +37,10 @@ pub(crate) fn dispatch(
     function: &'static str,
     vendor: u8,
     call: Call,
-    forward: impl Forward,
+    forward: Deferred,
 ) -> NcclResult {
     if thread.is_inside_vendor() {
-        return forward();
+        return forward.run();
     }
     if startup::is_inert() {
         return after_internal_error(thread, vendor, &call, forward);
@@ -77,7 +78,7 @@ fn post(
     vendor: u8,
     call: &Call,
     operation: &Operation,
-    forward: impl Forward,
+    forward: Deferred,
 ) -> NcclResult {
     let route = ours(function, Moment::Before, || {
         let route = route(thread, function, vendor, operation);
@@ -86,7 +87,7 @@ fn post(
     });
     let result = match route {
         None if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
-        None => return thread.inside_vendor(forward),
+        None => return thread.inside_vendor(|| forward.run()),
         Some(Route::Vendor(ticket, watch)) => {
             let result = pass_on(thread, function, vendor, call, Some(ticket), forward);
             if let Some(watch) = watch {
@@ -204,7 +205,7 @@ fn hold(
     operation: &Operation,
     ticket: Ticket,
     fast: Option<FastCall>,
-    forward: impl Forward,
+    forward: Deferred,
 ) -> bool {
     let known = communicators::find(operation.comm as usize);
     // One that is not known stands for itself.
@@ -214,13 +215,11 @@ fn hold(
     if list.is_null() {
         list = held::take_spare();
     }
-    let held = match plain_call(vendor, operation) {
-        Some(plain) => Held::new(*operation, known, ticket, clique, fast, plain),
-        None => Held::new(*operation, known, ticket, clique, fast, forward),
-    };
-    let held = held.map(|held| Held { reason: thread.tally.take_reason(), ..held });
+    let forward = plain_call(vendor, operation).unwrap_or(forward);
+    let held = Held::new(*operation, known, ticket, clique, fast, forward);
+    let held = Held { reason: thread.tally.take_reason(), ..held };
     // SAFETY: the list is this thread's until it is put back.
-    let kept = held.is_some_and(|held| unsafe { &mut *list }.push(held));
+    let kept = unsafe { &mut *list }.push(held);
     thread.put_held(vendor, list);
     if let (false, Some(known)) = (kept, known.filter(|known| known.entry.is_active())) {
         poison(known, NcclResult::INTERNAL_ERROR, "a call of a group could not be kept");
@@ -230,16 +229,16 @@ fn hold(
 
 /// For a simulated group, and behind a dry run: the same AllReduce without what may be gone by the
 /// group's end.
-fn plain_call(vendor: u8, operation: &Operation) -> Option<impl Forward + use<>> {
+fn plain_call(vendor: u8, operation: &Operation) -> Option<Deferred> {
     let function = vendors::at(usize::from(vendor))?.functions.ncclAllReduce?;
     let AllReduce { send, recv, op } = operation.all_reduce.filter(|_| operation.by_pointer)?;
     let Operation { count, datatype, comm, stream, .. } = *operation;
     // SAFETY: the caller's own arguments of an AllReduce.
-    Some(move || unsafe { function(send, recv, count, datatype, op, comm, stream) })
+    Some(Deferred::new(move || unsafe { function(send, recv, count, datatype, op, comm, stream) }))
 }
 
 /// Keeps back what frees something until the calls of the group are posted.
-fn keep_to_the_end(thread: &Thread, vendor: u8, function: &str, forward: impl Forward) -> NcclResult {
+fn keep_to_the_end(thread: &Thread, vendor: u8, function: &str, forward: Deferred) -> NcclResult {
     let list = thread.take_held(vendor);
     // SAFETY: the list is this thread's until it is put back; it is not null, as was asked.
     let kept = unsafe { &mut *list }.push_afterwards(forward);
@@ -289,11 +288,11 @@ fn show_poison(comm: Comm, error: *mut NcclResult, result: NcclResult) {
 /// An internal error of ours, anywhere, at any time: what we know of groups and indices may be
 /// wrong. Communicators that compress fail; the others are the vendor's alone.
 #[cold]
-fn after_internal_error(thread: &Thread, vendor: u8, call: &Call, forward: impl Forward) -> NcclResult {
+fn after_internal_error(thread: &Thread, vendor: u8, call: &Call, forward: Deferred) -> NcclResult {
     match *call {
         Call::Operation(operation) if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
         Call::Health { comm, error } => {
-            let result = forward();
+            let result = forward.run();
             if result == NcclResult::SUCCESS && compresses(comm) && !error.is_null() {
                 // SAFETY: the vendor has just written there.
                 unsafe { error.write(NcclResult::INTERNAL_ERROR) };
@@ -303,9 +302,9 @@ fn after_internal_error(thread: &Thread, vendor: u8, call: &Call, forward: impl 
         Call::Group(GroupCall::End | GroupCall::SimulateEnd) if thread.holds_calls(vendor) => {
             // What was kept back is lost, and no call of the group has had an effect.
             thread.take_held(vendor);
-            forward();
+            forward.run();
             NcclResult::INTERNAL_ERROR
         }
-        _ => forward(),
+        _ => forward.run(),
     }
 }
