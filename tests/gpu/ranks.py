@@ -60,10 +60,14 @@ def free_port():
 
 class Ranks:
     """`count` ranks of a script. `how`: without (the library), passthrough, compressed (all that can be, at once) or
-    tuned (what the library decides by itself). The ranks of `bare` are without the library, whatever the others do."""
+    tuned (what the library decides by itself). The ranks of `bare` are without the library, whatever the others do.
+    `common` are variables of any job; ranks that do not share the GPU by MPS take turns on it."""
 
-    def __init__(self, script, count, how, settings=None, arguments=(), limit=80, bare=()):
+    def __init__(
+        self, script, count, how, settings=None, arguments=(), limit=80, bare=(), common=None, shares_gpu=True
+    ):
         self.how, self.limit, self.bare = how, limit, bare
+        self.common, self.shares_gpu = common or {}, shares_gpu
         # Short, as it may hold a socket.
         self.folder = tempfile.mkdtemp(prefix="airamp-ranks-", dir="/tmp")
         self.answers = [queue.Queue() for _ in range(count)]
@@ -76,6 +80,9 @@ class Ranks:
         """Nothing of the library is inherited: a run without it is without it."""
         mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRAMP_")}
         mine.pop("LD_PRELOAD", None)
+        if not self.shares_gpu:
+            mine.pop("CUDA_MPS_PIPE_DIRECTORY", None)
+        mine.update(self.common)
         mine.update(GPU_TEST_RANK="yes", WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1")
         mine.update(MASTER_PORT=str(free_port()), TORCH_NCCL_USE_COMM_NONBLOCKING="0", OMP_NUM_THREADS="1")
         mine.update(NCCL_SOCKET_IFNAME="lo", NCCL_NET="Socket", NCCL_IB_DISABLE="1", GLOO_SOCKET_IFNAME="lo")
@@ -183,6 +190,12 @@ class Ranks:
 
     def log_lines(self):
         return [line for rank in range(len(self.processes)) for line in self.text(rank, "log").splitlines()]
+
+    def last_error(self, rank):
+        """What NCCL or PyTorch said went wrong, in few words."""
+        known = ("ncclRemoteError", "ncclSystemError", "ncclInternalError", "ncclUnhandledCudaError", "timeout", "Timeout")
+        text = self.text(rank, "err")
+        return next((name.lower() if "imeout" in name else name for name in known if name in text), "nothing known")
 
     def complaints(self):
         """What the library warned of."""

@@ -19,18 +19,18 @@ fn compressed_first(calls: &[Step]) -> (usize, &[Step]) {
     (good, &calls[good..])
 }
 
-/// The last rank's calls are refused from some call on, to the end.
+/// The last rank's calls are refused with `error` from some call on, to the end.
 #[track_caller]
-fn assert_poisoned(outcomes: &[Outcome]) -> usize {
+fn assert_poisoned(outcomes: &[Outcome], error: i32) -> usize {
     let last = outcomes.last().expect("a rank");
     let report = Report::of(last);
     let (good, rest) = compressed_first(&report.calls);
     assert!(!rest.is_empty(), "nothing failed: {last}");
     assert_eq!(good + rest.len(), CALLS_OF_FAULT, "{last}");
     for step in rest {
-        assert_eq!((step.returned, step.outcome), (INTERNAL_ERROR, Came::Refused), "{last}");
+        assert_eq!((step.returned, step.outcome), (error, Came::Refused), "{last}");
     }
-    assert_eq!(report.async_error, INTERNAL_ERROR, "{last}");
+    assert_eq!(report.async_error, error, "{last}");
     good
 }
 
@@ -48,7 +48,12 @@ fn assert_peers_see_it(outcomes: &[Outcome]) {
 
 #[track_caller]
 fn assert_fails_for_good(outcomes: &[Outcome]) -> usize {
-    let good = assert_poisoned(outcomes);
+    assert_fails_with(outcomes, INTERNAL_ERROR)
+}
+
+#[track_caller]
+fn assert_fails_with(outcomes: &[Outcome], error: i32) -> usize {
+    let good = assert_poisoned(outcomes, error);
     assert_peers_see_it(outcomes);
     good
 }
@@ -68,10 +73,12 @@ fn a_refused_launch_of_a_call_poisons_the_communicator() {
 }
 
 #[test]
-fn a_call_of_the_vendors_that_fails_poisons_the_communicator() {
-    for (ranks, place) in [(2, "ncclAllGather:5:1"), (3, "ncclSend:12:1"), (3, "ncclGroupEnd:12:1")] {
-        let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", place);
-        assert_fails_for_good(&job(ranks, &[], fault));
+fn a_call_of_the_vendors_that_fails_poisons_the_communicator_with_the_vendors_error() {
+    let places = [(2, "ncclAllGather:5", 1), (3, "ncclSend:12", 6), (3, "ncclGroupEnd:12", 2)];
+    for (ranks, place, error) in places {
+        let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", format!("{place}:{error}"));
+        assert_fails_with(&job(ranks, &[], fault), error);
+        assert_fails_with(&job(ranks, &["--grouped"], fault), error);
     }
 }
 

@@ -10,10 +10,10 @@ use crate::telemetry;
 use airamp_agreement::{Gate, GateError};
 use airamp_codec::{Element, Stats};
 use airamp_control::Seat;
-use airamp_fast_path::{Call, FastPathError, Lane, Plan, Post};
+use airamp_fast_path::{Call, FastPathError, Lane, Plan, Post, WireError};
 use airamp_policy::{AllReduce, Class, Entry, PassedOn, Reduction, Rules, eligible};
 use airamp_telemetry::Reason;
-use airamp_vendor_abi::nccl::{DataType, RedOp};
+use airamp_vendor_abi::nccl::{DataType, NcclResult, RedOp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,6 +84,15 @@ impl Failure {
     /// Whether the call has had no effect, for a reason of the application's own.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::FastPath(error) if error.is_refusal())
+    }
+
+    /// What the application gets: where a function of the vendor's failed, what that one said.
+    pub(super) fn result(&self) -> NcclResult {
+        match self {
+            Self::FastPath(FastPathError::Wire(WireError::Refused(_, result))) => NcclResult(*result),
+            Self::Lost => NcclResult::REMOTE_ERROR,
+            _ => NcclResult::INTERNAL_ERROR,
+        }
     }
 }
 

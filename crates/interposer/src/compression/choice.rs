@@ -30,7 +30,7 @@ pub(super) fn is_one_call(calls: &[Held]) -> bool {
 }
 
 /// Chooses what waits and belongs. False: there is nothing.
-pub(super) fn choose(calls: &mut [Held], belongs: impl Fn(&Held) -> bool) -> bool {
+pub(super) fn choose(calls: &mut [Held], mut belongs: impl FnMut(&Held) -> bool) -> bool {
     let mut any = false;
     for held in calls.iter_mut().filter(|held| held.state == State::Waiting) {
         if belongs(held) {
@@ -142,18 +142,25 @@ fn turn_of(held: &Held) -> Turn {
 
 /// Forgets what is kept back of communicators that can no longer be used.
 pub(super) fn drop_unusable(calls: &mut [Held]) -> NcclResult {
-    if choose(calls, |held| held.known.is_some_and(|known| !known.is_usable())) {
+    let mut result = NcclResult::SUCCESS;
+    let chosen = choose(calls, |held| {
+        let Some(known) = held.known.filter(|known| !known.is_usable()) else { return false };
+        if result == NcclResult::SUCCESS {
+            result = known.entry.poison().unwrap_or(NcclResult::INTERNAL_ERROR);
+        }
+        true
+    });
+    if chosen {
         settle_chosen(calls, false);
-        return NcclResult::INTERNAL_ERROR;
     }
-    NcclResult::SUCCESS
+    result
 }
 
 pub(super) fn poison_chosen(calls: &[Held], failure: &Failure) {
     for held in calls.iter().filter(is_chosen) {
         if let Ticket::Reserved(known, index) = held.ticket {
             let reason = format!("AllReduce {index}, in a group, cannot be compressed: {failure}");
-            poison(known, NcclResult::INTERNAL_ERROR, &reason);
+            poison(known, failure.result(), &reason);
         }
     }
 }

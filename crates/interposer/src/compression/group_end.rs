@@ -201,7 +201,7 @@ impl Group<'_> {
             }
             Err(failure) => {
                 poison_chosen(self.calls, &failure);
-                NcclResult::INTERNAL_ERROR
+                failure.result()
             }
         };
         settle_chosen(self.calls, false);

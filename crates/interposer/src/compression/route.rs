@@ -14,6 +14,7 @@ use crate::thread::Thread;
 use crate::{log, startup, telemetry, vendors};
 use airamp_policy::Entry;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
+use std::fmt;
 use std::sync::Arc;
 
 /// Where an operation goes.
@@ -251,10 +252,7 @@ fn keep_to_the_end(thread: &Thread, vendor: u8, function: &str, forward: Deferre
 
 /// A call whose plan is not known or cannot be carried out; what it returns.
 pub(super) fn refuse(known: Known, index: u64, failure: &Failure) -> NcclResult {
-    let result = match failure {
-        Failure::Lost => NcclResult::REMOTE_ERROR,
-        _ => NcclResult::INTERNAL_ERROR,
-    };
+    let result = failure.result();
     poison(known, result, &format!("AllReduce {index} cannot be compressed: {failure}"));
     result
 }
@@ -263,12 +261,25 @@ pub(super) fn refuse(known: Known, index: u64, failure: &Failure) -> NcclResult 
 pub(super) fn poison(known: Known, result: NcclResult, reason: &str) {
     known.poison_as(result);
     telemetry::poisoned(known, result, reason);
-    let name = if result == NcclResult::REMOTE_ERROR { "ncclRemoteError" } else { "ncclInternalError" };
     log::error(format_args!(
-        "{reason}; rank {} of {} returns {name} from here on",
+        "{reason}; rank {} of {} returns {} from here on",
         known.entry.rank(),
-        known.entry.nranks()
+        known.entry.nranks(),
+        Shown(result),
     ));
+}
+
+/// A result as its header calls it, as far as we return it ourselves.
+struct Shown(NcclResult);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            NcclResult::REMOTE_ERROR => f.write_str("ncclRemoteError"),
+            NcclResult::INTERNAL_ERROR => f.write_str("ncclInternalError"),
+            NcclResult(other) => write!(f, "ncclResult_t {other}"),
+        }
+    }
 }
 
 /// Whether calls of that communicator must not go to the vendor unseen.

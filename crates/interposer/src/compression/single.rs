@@ -47,10 +47,11 @@ pub(super) fn try_out(
             return NcclResult::INTERNAL_ERROR;
         }
     };
-    let exception = HalfDone(known);
+    let exception = HalfDone(known, NcclResult::INTERNAL_ERROR);
     let result = vendors();
-    if result.is_accepted() {
-        std::mem::forget(exception);
+    std::mem::forget(exception);
+    if !result.is_accepted() {
+        drop(HalfDone(known, result));
     }
     ours(function, Moment::After, || end_trial(known, operation, fast, measurement, result));
     // Ours is the part behind the vendor's function too.
@@ -58,11 +59,11 @@ pub(super) fn try_out(
 }
 
 /// A dry run whose call did not follow, be it by an error or by an exception of the vendor's.
-struct HalfDone(Known);
+struct HalfDone(Known, NcclResult);
 
 impl Drop for HalfDone {
     fn drop(&mut self) {
-        poison(self.0, NcclResult::INTERNAL_ERROR, "the vendor refused an AllReduce after its dry run");
+        poison(self.0, self.1, "the vendor refused an AllReduce after its dry run");
     }
 }
 
