@@ -1,16 +1,11 @@
 // airamp_reduce_T: the packets of all ranks become the packet of their sum: the two-shot's middle.
 #include "write_tile.h"
 
-// Where a lane needs few enough registers, one more group in a multiprocessor gains more than further
-// accesses under way.
-template <class Format, class Element>
-constexpr bool IS_LIGHT = sizeof(typename Element::Bits) == 2 && !MARKED<Format>;
-template <class Format, class Element> constexpr int REDUCE_GROUPS = IS_LIGHT<Format, Element> ? 4 : 3;
+constexpr int REDUCE_GROUPS = 3;
 // Conversions by arithmetic leave no registers for more.
 template <class Element>
 constexpr bool IS_HEAVY = sizeof(typename Element::Bits) == 4 && !HAS_FP8_INSTRUCTIONS;
-template <class Format, class Element>
-constexpr int REDUCE_IN_FLIGHT = IS_LIGHT<Format, Element> || IS_HEAVY<Element> ? 4 : 8;
+template <class Element> constexpr int REDUCE_IN_FLIGHT = IS_HEAVY<Element> ? 4 : 8;
 
 // What other ranks sent behind the count is not ours to pass on.
 template <class Element> DEVICE void clear_behind_the_end(const Tile& tile, LaneElements<Element>& x) {
@@ -36,7 +31,7 @@ DEVICE void reduce(const void* packets, u64 packet_stride, u32 ranks, u64 count,
         if (!IS_HEAVY<Element>) forget(number);
         Tile tile = cut.tile(number);
         LaneElements<Element> x;
-        sum_tiles<Format, Element, REDUCE_IN_FLIGHT<Format, Element>>(all, tag_of_lane, tile, x);
+        sum_tiles<Format, Element, REDUCE_IN_FLIGHT<Element>>(all, tag_of_lane, tile, x);
         clear_behind_the_end<Element>(tile, x);
         write_tile<Format, Element>(x, tile, out_tag, (u8*)out_packet, counted);
     }
@@ -44,7 +39,7 @@ DEVICE void reduce(const void* packets, u64 packet_stride, u32 ranks, u64 count,
 }
 
 #define REDUCE(Format, Element, format, T)                                                                   \
-    KERNEL((REDUCE_GROUPS<Format, Element>)) airamp_reduce_##T##_##format(                                   \
+    KERNEL(REDUCE_GROUPS) airamp_reduce_##T##_##format(                                                      \
         const void* packets, u64 packet_stride, u32 ranks, u64 count, u32 average, u64 call, u64 part,       \
         u64 out_call, u64 out_part, void* out_packet, AirampStats* stats) {                                  \
         reduce<Format, OfPackets<Element>::Type>(packets, packet_stride, ranks, count, average,              \

@@ -38,6 +38,7 @@ pub fn sources() -> &'static [Source] {
         "element_types.h",
         "elements.h",
         "formats.h",
+        "ghost.cu",
         "portability.h",
         "quantise.cu",
         "read_tile.h",

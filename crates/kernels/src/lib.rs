@@ -9,4 +9,4 @@ pub mod manifest;
 
 pub use blob::{Blob, Kind};
 pub use embedded::{MAIN_SOURCE, MANIFEST, Source, blobs, sources};
-pub use loader::{KernelSet, LoadError, Loader};
+pub use loader::{Ghost, KernelSet, LoadError, Loader};

@@ -18,8 +18,8 @@ const BLOCKS_AT_ONCE: u64 = (THREADS / 32 * 8) as u64;
 /// Thread blocks per multiprocessor, at most; the kernels loop over what is left. More than fit at a time:
 /// where one ends early, another takes its place. Measured on an H200.
 const THREAD_BLOCKS: u32 = 64;
-/// The same for `reduce`, which has more to do before its first result.
-const THREAD_BLOCKS_TO_REDUCE: u32 = 16;
+/// The same for `reduce`, which has more to do before its first result; a multiple of the three that fit at a time.
+const THREAD_BLOCKS_TO_REDUCE: u32 = 12;
 
 /// Bytes of the counters that kernels add to, in device memory, aligned to 8.
 pub const STATS_BYTES: usize = 40;

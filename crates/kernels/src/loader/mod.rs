@@ -7,6 +7,7 @@
 
 mod architecture;
 mod expected;
+mod ghost;
 mod image;
 mod kernel_set;
 mod self_test;
@@ -22,6 +23,7 @@ use crate::blob::Kind;
 use image::Image;
 use source::Found;
 
+pub use ghost::Ghost;
 pub use kernel_set::{
     Dequantise, DequantiseSum, KernelSet, Packets, Quantise, Reduce, STATS_BYTES, read_stats,
 };
@@ -54,6 +56,16 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// What the driver said, where it was the driver that failed.
+    pub fn gpu(&self) -> Option<&GpuError> {
+        match self {
+            Self::Refused { error, .. } | Self::MissingSymbol { error, .. } | Self::Gpu { error, .. } => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+
     fn while_doing(doing: &'static str) -> impl Fn(GpuError) -> Self {
         move |error| Self::Gpu { doing, error }
     }
