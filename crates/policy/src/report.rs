@@ -38,6 +38,9 @@ pub enum ReportKind {
     Seen,
     /// This rank cannot cut the calls of the class in this way (too many steps).
     Unsuitable { variant: u8 },
+    /// This rank knows the step that its calls repeat: the class has `calls` of them in it, the largest of `largest`
+    /// elements, and this variant, of those that are tried only where they fit, cuts that one into overlapping chunks.
+    Fits { variant: u8, calls: u32, largest: u64 },
 }
 
 impl Report {

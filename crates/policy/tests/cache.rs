@@ -169,6 +169,7 @@ fn what_a_tuner_keeps_can_be_read_again() {
         rank: 0,
         ranks: 1,
         variants: 1,
+        fitted: 0,
         mode: Mode::On,
         min_speedup: 1.0,
         max_vnmse: 1.0,

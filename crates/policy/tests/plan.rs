@@ -101,6 +101,11 @@ fn a_kind() -> impl Strategy<Value = ReportKind> {
         Just(ReportKind::Seen),
         any::<u8>().prop_map(|variant| ReportKind::Unsuitable { variant }),
         any::<bool>().prop_map(|compressed| ReportKind::Captured { compressed }),
+        any::<(u8, u32, u64)>().prop_map(|(variant, calls, largest)| ReportKind::Fits {
+            variant,
+            calls,
+            largest
+        }),
         (any::<u64>(), any::<bool>(), any::<u64>(), any::<f64>())
             .prop_map(|(index, compressed, count, us)| ReportKind::Watch { index, compressed, count, us }),
         (any::<[f64; 2]>(), any::<[u64; 3]>()).prop_map(

@@ -2,6 +2,8 @@
 //! conditions changed, a bounded number of times. It says what the plan should hold for the class; the tuner sees to
 //! it that the ranks agree.
 
+mod fitting;
+
 use super::round::{Disagreement, Outcome, Round, Trial};
 use super::settled::{Choice, Settled};
 use super::watch::WINDOW;
@@ -38,6 +40,9 @@ pub(super) struct ClassState {
     attempts: u8,
     retries: u8,
     measured: Vec<(u8, Figure)>,
+    /// The variant that fits the step, if somebody knows it.
+    fit: Option<u8>,
+    fits: u8,
     /// What was settled before the class is tried again.
     before: Option<Settled>,
 }
@@ -65,6 +70,8 @@ impl ClassState {
             attempts: 0,
             retries: 0,
             measured: Vec::new(),
+            fit: None,
+            fits: 0,
             before: None,
         }
     }
@@ -290,8 +297,9 @@ impl ClassState {
     }
 
     fn advance(&mut self, config: &TunerConfig, budget: &Budget, variant: u8, hopeless: bool) {
-        let next = variant.saturating_add(1);
-        if next < config.variants && !hopeless && budget.is_left() {
+        let usual = variant.checked_add(1).filter(|next| *next < config.variants);
+        let next = usual.or_else(|| self.untried_fit(variant));
+        if let Some(next) = next.filter(|_| !hopeless && budget.is_left()) {
             self.attempts = 0;
             self.begin(config, next, &format!("variant {next} is tried too"), Vec::new());
         } else if self.measured.is_empty() {

@@ -48,13 +48,21 @@ pub struct TunerConfig {
     /// Of the tuner's own process, for the records.
     pub rank: u32,
     pub ranks: u32,
-    /// Ways to compress that there are, from 1 to `VARIANTS`.
+    /// Ways to compress that are tried, from 1 to `VARIANTS`.
     pub variants: u8,
+    /// Further ones, numbered behind them, that are tried only for a class of which rank 0 says that one fits.
+    pub fitted: u8,
     pub mode: Mode,
     pub min_speedup: f64,
     pub max_vnmse: f64,
     /// The most time that dry runs may take in the life of the communicator; none begins after it.
     pub trial_budget_us: f64,
+}
+
+impl TunerConfig {
+    fn all_variants(&self) -> u8 {
+        self.variants.saturating_add(self.fitted)
+    }
 }
 
 #[derive(Debug)]
@@ -96,7 +104,8 @@ impl Budget {
 
 impl Tuner {
     pub fn new(config: TunerConfig) -> Self {
-        let config = TunerConfig { variants: config.variants.clamp(1, VARIANTS), ..config };
+        let variants = config.variants.clamp(1, VARIANTS);
+        let config = TunerConfig { variants, fitted: config.fitted.min(VARIANTS - variants), ..config };
         Self {
             budget: Budget { left_us: config.trial_budget_us },
             guard: Guard::default(),
@@ -131,7 +140,7 @@ impl Tuner {
 
     fn adopt(&mut self, cached: &CachedClass) {
         let choice = match cached.variant {
-            Some(variant) if variant < self.config.variants => Choice::Compressed { variant },
+            Some(variant) if variant < self.config.all_variants() => Choice::Compressed { variant },
             Some(_) => return,
             None => Choice::Refused,
         };
@@ -154,6 +163,10 @@ impl Tuner {
             ReportKind::Seen if rank == 0 => state.seen(config, budget),
             ReportKind::Captured { compressed } => state.captured(compressed),
             ReportKind::Unsuitable { variant } => state.unsuitable(config, budget, variant),
+            // One rank's rhythm is enough to try something, and the others' may differ.
+            ReportKind::Fits { variant, calls, largest } if rank == 0 && !self.ordered_off => {
+                state.fits(config, budget, variant, (calls, largest));
+            }
             ReportKind::Watch { index, compressed, count, us } => {
                 // Should the word of its first call have been lost, this one will do.
                 if rank == 0 {

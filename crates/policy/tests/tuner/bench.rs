@@ -14,6 +14,7 @@ pub(crate) fn config() -> TunerConfig {
         rank: 0,
         ranks: 3,
         variants: 1,
+        fitted: 0,
         mode: Mode::On,
         min_speedup: 1.05,
         max_vnmse: 2e-3,

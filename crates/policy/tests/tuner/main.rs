@@ -2,6 +2,7 @@
 
 mod any_reports;
 mod bench;
+mod fits;
 mod modes;
 mod trials;
 mod watching;
