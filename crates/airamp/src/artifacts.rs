@@ -1,7 +1,7 @@
 //! Finds the files that belong to `airamp`: its libraries and its rank program. They lie next to the
-//! executable, in an install under ../lib/airamp, or where AIRAMP_HOME says. It builds and changes nothing.
+//! executable, in an install under ../lib/airamp or ../lib, or where AIRAMP_HOME says. It builds and changes nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A file that belongs to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,23 @@ pub(crate) fn find(artifact: Artifact) -> Result<PathBuf, MissingArtifact> {
 fn folders() -> Vec<PathBuf> {
     let home = std::env::var_os("AIRAMP_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(PathBuf::from));
-    let installed =
-        beside.as_ref().and_then(|folder| folder.parent()).map(|prefix| prefix.join("lib/airamp"));
-    home.into_iter().chain(beside).chain(installed).collect()
+    home.into_iter().chain(beside.as_deref().into_iter().flat_map(around)).collect()
+}
+
+/// The folder of the executable, and those of an install or an image that has it in `bin`.
+fn around(beside: &Path) -> Vec<PathBuf> {
+    let below = |prefix: &Path| [prefix.join("lib/airamp"), prefix.join("lib")];
+    let installed = beside.parent().into_iter().flat_map(below);
+    std::iter::once(beside.to_path_buf()).chain(installed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_with_bin_and_lib_holds_what_belongs_to_it() {
+        let folders = around(Path::new("/airamp/bin"));
+        assert_eq!(folders, ["/airamp/bin", "/airamp/lib/airamp", "/airamp/lib"].map(PathBuf::from));
+    }
 }

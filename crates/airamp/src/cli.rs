@@ -7,7 +7,10 @@ use crate::artifacts::MissingArtifact;
 use crate::emulator::EmulatorError;
 use crate::kernels::KernelsError;
 use crate::launch::{self, LaunchError};
-use crate::{bench, config, doctor, dump, emulator, explain, kernels, orders, run, status};
+use crate::{
+    bench, config, doctor, dump, emulator, explain, help, kernels, orders, pattern, record, replay, run,
+    status,
+};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -19,12 +22,16 @@ Examples:
   airamp status                                   what running jobs carry, and which rank is late
   airamp explain                                  what was decided in them, and why
   airamp dump                                     a bundle of all that for support
+  airamp record -- python train.py                write down the calls of a job
+  airamp replay airamp-trace                      make them again, on the emulator or on GPUs
+  airamp pattern airamp-trace                     what the library learns from them, and how right it is
   airamp disable                                  switch compression off in running jobs
 
-`airamp COMMAND --help` says more about each command.";
+`airamp COMMAND --help` says more about each command, `airamp help` lists the topics of the guide.";
 
 #[derive(Debug, Parser)]
 #[command(name = "airamp", version, about = "Run and check programs with AIRamp-Accel", after_help = AFTER_HELP)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -41,8 +48,12 @@ pub(crate) enum Command {
     Dump(dump::Args),
     Emulator(emulator::Args),
     Explain(explain::Args),
+    Help(help::Args),
     Status(status::Args),
     Kernels(kernels::Args),
+    Pattern(pattern::Args),
+    Record(record::Args),
+    Replay(replay::Args),
     /// Prints what is mapped into this process; `doctor` asks it of itself, with the library preloaded.
     #[command(hide = true, name = doctor::PRINT_MAPS)]
     PrintMaps,

@@ -1,6 +1,6 @@
 //! `airamp config`: every setting, its value, and where that came from. Warnings go to stderr.
 
-use airamp_settings::{Effective, Loaded, Source, Takes};
+use airamp_settings::{Effective, Loaded, Source};
 use serde_json::{Value, json};
 
 use crate::cli::CommandError;
@@ -63,12 +63,11 @@ fn setting_as_json(loaded: &Loaded, effective: &Effective) -> Value {
         "file": line.map(|_| loaded.file.to_string_lossy()),
         "line": line,
         "doc": setting.doc,
-        "note": setting.takes.note(),
     })
 }
 
 fn as_table(loaded: &Loaded) -> String {
-    let header = ["SETTING", "VALUE", "SOURCE", "IN THE ENVIRONMENT", "NOTE"].map(str::to_owned);
+    let header = ["SETTING", "VALUE", "SOURCE", "IN THE ENVIRONMENT"].map(str::to_owned);
     let rows = loaded.effective().map(|effective| {
         let source = loaded.describe(effective.source);
         [
@@ -76,24 +75,14 @@ fn as_table(loaded: &Loaded) -> String {
             without_control_characters(&effective.value.to_string()),
             source,
             effective.setting.env.to_owned(),
-            note(effective.setting.takes),
         ]
     });
-    let rows: Vec<[String; 5]> = std::iter::once(header).chain(rows).collect();
+    let rows: Vec<[String; 4]> = std::iter::once(header).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let [a, b, c, d] = [width(0), width(1), width(2), width(3)];
-    let line = |[key, value, source, env, note]: &[String; 5]| {
-        let line = format!("{key:a$}  {value:b$}  {source:c$}  {env:d$}  {note}");
-        format!("{}\n", line.trim_end())
-    };
+    let [a, b, c] = [width(0), width(1), width(2)];
+    let line =
+        |[key, value, source, env]: &[String; 4]| format!("{key:a$}  {value:b$}  {source:c$}  {env}\n");
     rows.iter().map(line).collect()
-}
-
-fn note(takes: Takes) -> String {
-    match takes {
-        Takes::Effect => String::new(),
-        Takes::EffectWith(part) => format!("no effect yet (comes with {part})"),
-    }
 }
 
 /// A path or a log may hold anything, and what is shown goes to a terminal.

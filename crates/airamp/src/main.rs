@@ -1,5 +1,5 @@
 //! `airamp`: starts programs with the library, shows settings, checks a machine, measures, shows and explains what
-//! jobs do, gives orders.
+//! jobs do, gives orders, shows the guide.
 //! The modules here are one per command; what they share is `launch`, `observe`, `artifacts`, `columns`
 //! and `streams`.
 //! It never calls GPU code, and so none is linked: what needs a GPU is asked of `airamp-rank`, a process of its
@@ -14,10 +14,14 @@ mod doctor;
 mod dump;
 mod emulator;
 mod explain;
+mod help;
 mod kernels;
 mod launch;
 mod observe;
 mod orders;
+mod pattern;
+mod record;
+mod replay;
 mod run;
 mod status;
 mod streams;
@@ -50,7 +54,11 @@ fn execute(command: Command) -> Result<u8, CommandError> {
         Command::Enable(args) => orders::enable(&args),
         Command::Emulator(args) => emulator::execute(&args),
         Command::Explain(args) => explain::execute(&args),
+        Command::Help(args) => help::execute(&args),
         Command::Kernels(args) => kernels::execute(&args),
+        Command::Pattern(args) => pattern::execute(&args),
+        Command::Record(args) => record::execute(args),
+        Command::Replay(args) => replay::execute(&args),
         Command::Status(args) => status::execute(&args),
         Command::PrintMaps => doctor::print_maps(),
     }

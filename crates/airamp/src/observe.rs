@@ -18,7 +18,7 @@ pub(crate) struct Which {
     pub(crate) job: Option<String>,
 
     /// Where the library keeps its telemetry (the folder that AIRAMP_TELEMETRY_DIR names in the job); may be repeated
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = airamp_observer::base_folder)]
     pub(crate) telemetry_dir: Vec<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
 //! `airamp-rank`: one rank of a job. Finds the GPU and NCCL by `dlopen`, meets its
 //! peers through RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and probes, measures,
-//! loads kernels or checks conformance. Results are JSON lines on stdout; what went wrong is on stderr.
+//! loads kernels, plays traces or checks conformance. Results are JSON lines on stdout; what went wrong is on stderr.
 //! Started by `airamp doctor`, `airamp bench` and the tests, and runs on any NCCL.
 
 mod bench;
@@ -8,6 +8,7 @@ mod collective;
 mod conformance;
 mod digest;
 mod error;
+mod exchange;
 mod fast_path;
 mod lane;
 mod loader_check;
@@ -15,6 +16,7 @@ mod nccl;
 mod numbers;
 mod pattern;
 mod probe;
+mod replay;
 mod scenario;
 mod session;
 mod steps;
@@ -54,6 +56,8 @@ enum Command {
     FastPath(fast_path::Arguments),
     /// Use NCCL as applications do, and check what comes out with and without compression.
     Scenario(scenario::Arguments),
+    /// Make the calls of a trace again.
+    Replay(replay::Arguments),
     /// Run equal steps, with a collective each, until told otherwise.
     Steps(steps::Arguments),
     /// Load the kernels for a device and try them there.
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Conformance(conformance) => conformance::run(kind, &conformance),
         Command::FastPath(fast_path) => fast_path::run(kind, &fast_path),
         Command::Scenario(scenario) => scenario::run(kind, &scenario),
+        Command::Replay(replay) => replay::run(kind, &replay),
         Command::Steps(steps) => steps::run(kind, &steps),
         Command::Kernels(kernels) => loader_check::run(kind, &kernels),
     };

@@ -24,11 +24,11 @@ pub(crate) struct World {
 impl World {
     /// Reads the environment and connects to the peers. Alone without RANK and WORLD_SIZE.
     pub(crate) fn meet() -> Result<Self, RankError> {
+        let (rank, size) = place()?;
         if std::env::var_os("WORLD_SIZE").is_none() {
             let address = String::new();
-            return Ok(Self { rank: 0, size: 1, local_rank: 0, address, links: Vec::new() });
+            return Ok(Self { rank, size, local_rank: 0, address, links: Vec::new() });
         }
-        let (rank, size) = (number("RANK")?, number("WORLD_SIZE")?);
         let host = std::env::var("MASTER_ADDR").unwrap_or_else(|_| "127.0.0.1".into());
         let address = if size == 1 { host } else { format!("{host}:{}", number("MASTER_PORT")?) };
         let links = match (rank, size) {
@@ -66,6 +66,14 @@ impl World {
 
     fn named<T>(&self, done: std::io::Result<T>) -> Result<T, RankError> {
         done.map_err(|source| RankError::World { address: self.address.clone(), source })
+    }
+}
+
+/// This process's rank and how many there are, before they meet. Alone without WORLD_SIZE.
+pub(crate) fn place() -> Result<(usize, usize), RankError> {
+    match std::env::var_os("WORLD_SIZE") {
+        None => Ok((0, 1)),
+        Some(_) => Ok((number("RANK")?, number("WORLD_SIZE")?)),
     }
 }
 

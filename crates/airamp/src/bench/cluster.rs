@@ -14,8 +14,9 @@ use crate::launch::{Job, Meeting, Output};
 
 /// Makes NCCL take ranks for machines of their own: it then connects them by sockets, and lets several
 /// of them share a GPU.
-const AS_A_MACHINE_OF_ITS_OWN: &str = r#"NCCL_HOSTID="airamp-rank-$RANK"; export NCCL_HOSTID; exec "$@""#;
-const SOCKETS_ON_LOOPBACK: [(&str, &str); 3] =
+pub(crate) const AS_A_MACHINE_OF_ITS_OWN: &str =
+    r#"NCCL_HOSTID="airamp-rank-$RANK"; export NCCL_HOSTID; exec "$@""#;
+pub(crate) const SOCKETS_ON_LOOPBACK: [(&str, &str); 3] =
     [("NCCL_SOCKET_IFNAME", "lo"), ("NCCL_NET", "Socket"), ("NCCL_IB_DISABLE", "1")];
 
 pub(super) struct Cluster {

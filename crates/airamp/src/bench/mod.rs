@@ -16,8 +16,10 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 
 use self::cluster::Cluster;
+pub(crate) use self::cluster::{AS_A_MACHINE_OF_ITS_OWN, SOCKETS_ON_LOOPBACK};
 use self::link::Link;
 use self::size::Sizes;
+pub(crate) use self::size::one as size;
 use crate::cli::CommandError;
 
 /// A rank failed, or results that should be the same bits are not.

@@ -56,7 +56,7 @@ impl FromStr for Sizes {
 }
 
 /// One size, in bytes.
-pub(super) fn one(text: &str) -> Result<usize, String> {
+pub(crate) fn one(text: &str) -> Result<usize, String> {
     text.parse().map(|Size(bytes)| bytes)
 }
 

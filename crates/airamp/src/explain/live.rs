@@ -17,6 +17,8 @@ pub(super) struct JobSaid {
     pub(super) state: &'static str,
     /// One sentence about all its calls.
     pub(super) why: String,
+    /// One about its rhythm; empty without one.
+    pub(super) rhythm: String,
 }
 
 pub(super) struct Seen {
@@ -52,6 +54,22 @@ fn said(job: &Job) -> JobSaid {
         mode: job.mode.to_string(),
         state: if job.state == JobState::Ended { "ended" } else { "running" },
         why: why(job),
+        rhythm: rhythm(job),
+    }
+}
+
+/// What was learnt of its calls, and what that is good for.
+fn rhythm(job: &Job) -> String {
+    match (job.rhythm.state.as_ref(), job.rhythm.step_s) {
+        ("locked", Some(step_s)) => format!(
+            "Its calls repeat every {:.1} ms: the library is ready before they come (AIRAMP_PATTERN_EFFECTS).",
+            step_s * 1e3
+        ),
+        ("drifting", _) => {
+            "Its calls do not follow the step that was learnt, as in an evaluation.".to_owned()
+        }
+        ("learning", _) => "No step that repeats has been found yet: nothing is foreseen.".to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -98,9 +116,9 @@ fn capital(text: &str) -> String {
 /// The lines above the communicators.
 pub(super) fn heading(jobs: &[JobSaid]) -> String {
     let line = |job: &JobSaid| {
-        let text =
-            format!("job {}, user {}, mode {}, {}: {}", job.job, job.user, job.mode, job.state, job.why);
-        format!("{}\n", without_control_characters(&text))
+        let JobSaid { job, user, mode, state, why, rhythm } = job;
+        let text = format!("job {job}, user {user}, mode {mode}, {state}: {why} {rhythm}");
+        format!("{}\n", without_control_characters(text.trim_end()))
     };
     jobs.iter().map(line).collect()
 }
@@ -120,6 +138,15 @@ mod tests {
             "{}",
             heading(&seen.jobs)
         );
+    }
+
+    #[test]
+    fn a_job_with_a_rhythm_says_how_long_its_steps_are() {
+        let seen = of(&Which::default(), Node::example());
+        let told = heading(&seen.jobs);
+        let [first, second] = [0, 1].map(|line| told.lines().nth(line).unwrap_or_default());
+        assert!(first.contains(" Its calls repeat every 512.0 ms: "), "{first}");
+        assert!(!second.contains("repeat") && !second.ends_with(' '), "{second}");
     }
 
     #[test]

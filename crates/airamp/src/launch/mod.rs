@@ -12,14 +12,14 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use self::environment::Place;
 pub(crate) use self::output::Output;
 use self::output::{Closed, Pump};
 use self::ranks::Ranks;
-use self::signals::Signals;
+pub(crate) use self::signals::Signals;
 use self::supervisor::Supervisor;
 
 /// How long ranks have to end after SIGTERM, unless the job says otherwise.
@@ -128,6 +128,11 @@ impl Job {
             Ok(mut command) => LaunchError::of_start(&self.program, command.exec()),
             Err(error) => error,
         }
+    }
+
+    /// Starts the program as a child, whatever `ranks` says, with our own standard input and output.
+    pub(crate) fn spawn(&self) -> Result<Child, LaunchError> {
+        self.command(None)?.spawn().map_err(|error| LaunchError::of_start(&self.program, error))
     }
 
     fn run_ranks(self, count: u32) -> Result<u8, LaunchError> {

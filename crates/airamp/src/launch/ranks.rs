@@ -6,6 +6,8 @@ use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+use airamp_telemetry::Standing;
+
 use super::environment::{Place, Rendezvous};
 use super::output::{Kind, Pipe};
 use super::{Job, LaunchError, Output};
@@ -82,9 +84,8 @@ impl Ranks {
     pub(super) fn anything_alive(&self) -> bool {
         let groups: Vec<i32> = self.0.iter().map(Rank::pid).collect();
         let Ok(processes) = std::fs::read_dir("/proc") else { return false };
-        processes.flatten().filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok()).any(
-            |stat| matches!(state_and_group(&stat), Some((state, group)) if state != 'Z' && groups.contains(&group)),
-        )
+        let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter_map(Standing::of).any(|found| !found.is_dead() && groups.contains(&found.group))
     }
 }
 
@@ -153,23 +154,4 @@ fn die_with_us(command: &mut Command) {
 fn send(target: i32, signal: i32) {
     // SAFETY: kill has no memory preconditions. The target is a child that is not reaped yet, or its group.
     unsafe { libc::kill(target, signal) };
-}
-
-/// From a line of /proc/PID/stat. The name in brackets may itself contain brackets and spaces.
-fn state_and_group(stat: &str) -> Option<(char, i32)> {
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let group = fields.nth(1)?.parse().ok()?;
-    Some((state, group))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_with_brackets_in_its_name_is_read_rightly() {
-        assert_eq!(state_and_group("12 (a) b (c) S 1 77 78 0 -1"), Some(('S', 77)));
-        assert_eq!(state_and_group("nonsense"), None);
-    }
 }

@@ -26,7 +26,7 @@ static NOTES: AtomicI32 = AtomicI32::new(-1);
 static ONE_JOB: Mutex<()> = Mutex::new(());
 
 /// Catches signals until dropped.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     reader: UnixStream,
     writer: UnixStream,
     before: Vec<(i32, libc::sigaction)>,
@@ -34,7 +34,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn catch() -> io::Result<Self> {
+    pub(crate) fn catch() -> io::Result<Self> {
         let one_job = ONE_JOB.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, writer) = UnixStream::pair()?;
         writer.set_nonblocking(true)?;
@@ -57,7 +57,7 @@ impl Signals {
     }
 
     /// The signals that came; waits for one at most `limit`.
-    pub(super) fn wait(&self, limit: Duration) -> Vec<i32> {
+    pub(crate) fn wait(&self, limit: Duration) -> Vec<i32> {
         let mut notes = [0_u8; 64];
         // A limit of zero would mean for ever.
         let limit = limit.max(Duration::from_millis(1));

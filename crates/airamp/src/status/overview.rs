@@ -6,6 +6,7 @@ use super::quantities::{bytes, count, known, rate, seconds};
 use super::sections::{spelled, tone_of_severity};
 use super::table::{Line, Tone, wrapped};
 use crate::config::without_control_characters;
+use crate::explain;
 
 /// As wide as the longest name before a sentence, and two spaces.
 const INDENT: usize = 14;
@@ -19,12 +20,15 @@ pub(super) fn of(node: &Node, job: &Job, width: usize) -> Vec<Line> {
     };
     say("carries", Tone::Plain, carries(job));
     say("bound by", Tone::Plain, bound_by(job));
+    say("rhythm", Tone::Plain, rhythm(job));
+    say("pace", Tone::Plain, pace(job));
     say("gain", tone_of_gain(job), gain(job));
     say("other links", Tone::Plain, other_links(job));
     say("in all", Tone::Plain, in_all(job));
     say("own cost", Tone::Plain, own_cost(job));
     say("errors", Tone::Bad, errors(job));
     say("accuracy", Tone::Plain, accuracy(job));
+    say("ghosts", Tone::Plain, ghosts(job));
     lines
 }
 
@@ -74,6 +78,61 @@ fn bound_by(job: &Job) -> String {
         Bound::Unknown if job.bound_by.why.is_empty() => String::new(),
         what => format!("{}: {}", spelled(&what), job.bound_by.why),
     }
+}
+
+fn rhythm(job: &Job) -> String {
+    let rhythm = &job.rhythm;
+    if matches!(rhythm.state.as_ref(), "off" | "") {
+        return String::new();
+    }
+    let mut text = rhythm.state.to_string();
+    text.push_str(&known(rhythm.step_s, |step| format!(", {} a step", seconds(step))));
+    text.push_str(&known(rhythm.step, |step| format!(", step {}", count(step))));
+    let one = |row: &airamp_observer::view::Deviations| format!("{} {}", count(row.calls), row.kind);
+    let deviations: Vec<String> = job.totals.deviations.iter().map(one).collect();
+    if !deviations.is_empty() {
+        text.push_str(&format!("; calls not as foreseen: {}", deviations.join(", ")));
+    }
+    text
+}
+
+/// The newest change.
+fn pace(job: &Job) -> String {
+    let Some(change) = job.pace_changes.last() else { return String::new() };
+    let slower = change.after_s > change.before_s;
+    let of = |what: &str| {
+        let ranks = change.ranks.iter().filter(|one| one.grew == what).filter_map(|one| one.rank);
+        let ranks: Vec<u32> = ranks.collect();
+        let verb = if slower { "grew" } else { "shrank" };
+        (!ranks.is_empty()).then(|| format!("{what} {verb} on {}", explain::ranks(&ranks)))
+    };
+    let grew: Vec<String> = ["compute", "communication"].into_iter().filter_map(of).collect();
+    format!(
+        "{} since step {}: {} a step, {} before{}",
+        if slower { "slower" } else { "faster" },
+        count(change.step),
+        seconds(change.after_s),
+        seconds(change.before_s),
+        if grew.is_empty() { String::new() } else { format!("; {}", grew.join(", ")) },
+    )
+}
+
+fn ghosts(job: &Job) -> String {
+    if job.totals.ghosts == 0 {
+        return String::new();
+    }
+    let measured = job.ranks.iter().filter_map(|rank| rank.ghosts.as_ref().map(|gain| (rank, gain)));
+    let best =
+        measured.max_by(|(_, a), (_, b)| (a.without_s - a.with_s).total_cmp(&(b.without_s - b.with_s)));
+    let gain = best.map(|(rank, gain)| {
+        let who = known(rank.rank, |rank| format!(" (rank {rank})"));
+        format!(
+            "; a kernel after a gap takes {}, {} without{who}",
+            seconds(gain.with_s),
+            seconds(gain.without_s)
+        )
+    });
+    format!("{} kernels in idle gaps{}", count(job.totals.ghosts), gain.unwrap_or_default())
 }
 
 fn gain(job: &Job) -> String {
@@ -147,11 +206,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_rhythm_says_its_step_what_broke_it_and_whose_doing_a_slow_down_is() {
+        let mut job = Node::example().jobs.remove(0);
+        assert_eq!(
+            rhythm(&job),
+            "locked, 512.0 ms a step, step 1,169; calls not as foreseen: 16 late, 1 missing"
+        );
+        assert_eq!(
+            pace(&job),
+            "slower since step 981: 512.0 ms a step, 431.0 ms before; compute grew on rank 3, communication grew on ranks 0, 1, 2"
+        );
+        assert_eq!(ghosts(&job), "");
+        job.totals.ghosts = 1200;
+        assert_eq!(
+            ghosts(&job),
+            "1,200 kernels in idle gaps; a kernel after a gap takes 49.0 us, 158.0 us without (rank 0)"
+        );
+        job.rhythm = Default::default();
+        assert_eq!(rhythm(&job), "");
+    }
+
+    #[test]
     fn a_loss_is_called_a_loss() {
         let mut job = Node::example().jobs.remove(0);
         assert_eq!(
             gain(&job),
-            "1.91x where calls are compressed, against trials; 2 min 56 s saved; 1.6 TB not sent"
+            "1.91x where calls are compressed, against trials; 2 min 56 s saved; 1.4 TiB not sent"
         );
         (job.gain.speedup, job.gain.saved_s) = (Some(0.5), Some(-3.0));
         assert!(gain(&job).starts_with("0.50x") && gain(&job).contains("3.0 s lost"), "{}", gain(&job));

@@ -1,13 +1,15 @@
-//! Numbers for people: three or four figures and a unit that fits them.
+//! Numbers for people: three or four figures and a unit that fits them. The units are those of the live page: bytes
+//! in powers of 1024, rates in bits per second as links are sold.
 
 use std::time::Duration;
 
 pub(super) fn bytes(count: u64) -> String {
-    scaled(count as f64, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+    scaled(count as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 
+/// From bytes per second.
 pub(super) fn rate(bytes_per_s: f64) -> String {
-    scaled(bytes_per_s, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"])
+    scaled(bytes_per_s * 8.0, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "Pbit/s"])
 }
 
 /// 12345678 is 12,345,678.
@@ -58,12 +60,12 @@ pub(super) fn known<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map(show).unwrap_or_default()
 }
 
-fn scaled(value: f64, units: &[&str]) -> String {
+fn scaled(value: f64, base: f64, units: &[&str]) -> String {
     let mut scaled = value;
     let mut unit = 0;
-    // 999.95 would be shown as 1000.0.
-    while scaled >= 999.95 && unit + 1 < units.len() {
-        scaled /= 1000.0;
+    // What is less by a rounding would be shown as 1024.0.
+    while scaled >= base - 0.05 && unit + 1 < units.len() {
+        scaled /= base;
         unit += 1;
     }
     let name = units.get(unit).copied().unwrap_or_default();
@@ -77,11 +79,11 @@ mod tests {
     #[test]
     fn numbers_have_a_unit_that_fits() {
         assert_eq!(
-            [0, 999, 1000, 999_999, 1_234_567].map(bytes),
-            ["0 B", "999 B", "1.0 kB", "1.0 MB", "1.2 MB"]
+            [0, 1023, 1024, (1 << 20) - 1, 1_234_567].map(bytes),
+            ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "1.2 MiB"]
         );
-        assert_eq!(bytes(u64::MAX), "18.4 EB");
-        assert_eq!(rate(7.6e9), "7.6 GB/s");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+        assert_eq!([7.6e9, 124.999e6, 0.0].map(rate), ["60.8 Gbit/s", "1.0 Gbit/s", "0 bit/s"]);
         assert_eq!([0, 12, 1234, 12_345_678].map(count), ["0", "12", "1,234", "12,345,678"]);
         assert_eq!(
             [0.0, 8.1e-6, 0.0081, 2.5, 176.4].map(seconds),

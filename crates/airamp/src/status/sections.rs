@@ -34,15 +34,17 @@ fn ranks(job: &Job, width: usize) -> Vec<Line> {
         number("rank", 0),
         word("state", 0),
         number("carries", 0),
-        number("on the wire", 3),
-        number("calls/s", 4),
+        number("on the wire", 5),
+        number("calls/s", 6),
         number("latency", 2),
         number("lag", 0),
         number("last", 1),
-        number("gpu", 5),
-        word("nic", 7),
-        number("pid", 6),
-        word("program", 8),
+        number("step", 4),
+        number("step time", 3),
+        number("gpu", 7),
+        word("nic", 9),
+        number("pid", 8),
+        word("program", 10),
     ]);
     for rank in &job.ranks {
         let rates = &rank.rates;
@@ -55,6 +57,8 @@ fn ranks(job: &Job, width: usize) -> Vec<Line> {
             known(rates.mean_latency_s, seconds),
             known(rank.lag_s, seconds),
             known(rank.last_share, percent),
+            known(rank.rhythm.step, |step| step.to_string()),
+            known(rank.rhythm.step_s, seconds),
             known(rank.device, |device| device.to_string()),
             rank.nic.clone(),
             rank.pid.to_string(),
@@ -91,10 +95,11 @@ fn communicators(job: &Job, width: usize) -> Vec<Line> {
         number("completed", 1),
         number("in flight", 3),
         word("agreement", 0),
-        number("compressed", 4),
-        number("trials", 6),
-        number("vNMSE", 5),
-        number("arena", 7),
+        word("pattern", 4),
+        number("compressed", 5),
+        number("trials", 7),
+        number("vNMSE", 6),
+        number("arena", 8),
         word("why", 0),
     ]);
     for communicator in &job.communicators {
@@ -103,7 +108,7 @@ fn communicators(job: &Job, width: usize) -> Vec<Line> {
     if table.rows.is_empty() { none("no communicator is seen here") } else { table.fitted(width) }
 }
 
-fn row(communicator: &Communicator) -> [String; 12] {
+fn row(communicator: &Communicator) -> [String; 13] {
     let members = &communicator.ranks;
     let largest = |of: fn(&Member) -> Option<f64>| members.iter().filter_map(of).max_by(f64::total_cmp);
     let here = if communicator.elsewhere == 0 {
@@ -119,6 +124,7 @@ fn row(communicator: &Communicator) -> [String; 12] {
         span(members.iter().map(|member| member.completed)),
         known(largest(|member| member.oldest_in_flight_s), seconds),
         distinct(members.iter().map(|member| member.agreement.as_ref())),
+        distinct(members.iter().map(|member| member.pattern.state.as_ref())),
         span(members.iter().map(|member| member.compressed_calls)),
         span(members.iter().map(|member| member.trial_calls)),
         known(largest(|member| member.vnmse), |error| format!("{error:.1e}")),
@@ -310,12 +316,21 @@ mod tests {
         let expected: [(Section, &[&str]); 6] = [
             (
                 Section::Overview,
-                &["10.0 GB/s", "7.6 GB/s", "straggler", "1.91x", "1.6 TB", "Rank 3 (pid 41203)"],
+                &[
+                    "80.0 Gbit/s",
+                    "60.8 Gbit/s",
+                    "straggler",
+                    "1.91x",
+                    "1.4 TiB",
+                    "Rank 3 (pid 41203)",
+                    "512.0 ms a step",
+                    "16 late",
+                ],
             ),
-            (Section::Ranks, &["on, late", "87.4 ms", "2.5 GB/s", "41203"]),
-            (Section::Communicators, &["9f1c03a7be5522d0", "9648", "8.7e-5"]),
+            (Section::Ranks, &["on, late", "87.4 ms", "20.0 Gbit/s", "41203", "1169"]),
+            (Section::Communicators, &["9f1c03a7be5522d0", "9648", "8.7e-5", "locked"]),
             (Section::Classes, &["16 MiB to 64 MiB", "compressed", "1.72x", "below 1.05"]),
-            (Section::Calls, &["all_reduce", "32,000", "2.1 TB", "datatype", "1,200"]),
+            (Section::Calls, &["all_reduce", "32,000", "2.0 TiB", "datatype", "1,200"]),
             (Section::Events, &["communicator made", "rank 0 of 4"]),
         ];
         for (section, parts) in expected {

@@ -1,0 +1,165 @@
+//! `airamp replay`: has ranks make the calls of a trace again, with the library or without, and shows how long they
+//! took. The ranks play and measure (`airamp-rank replay`); this finds the files, starts the ranks and shows.
+
+mod report;
+mod traces;
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use self::report::{Played, Report};
+use self::traces::Traces;
+use crate::artifacts::{self, Artifact};
+use crate::bench::{AS_A_MACHINE_OF_ITS_OWN, SOCKETS_ON_LOOPBACK, size};
+use crate::cli::CommandError;
+use crate::emulator::{self, Vendor};
+use crate::launch::{Job, Meeting, Output};
+use crate::streams;
+
+/// A rank failed.
+const FAILED: u8 = 1;
+/// Of a trace of more, unless --ranks says so.
+const USUAL_MOST_RANKS: u32 = 8;
+
+const AFTER_HELP: &str = "\
+All ranks make the calls of the first trace; rank n takes its times from the nth file, if that has the same calls. What a \
+trace does not know is chosen: every communicator spans all ranks, roots are rank 0, messages go around a ring, an \
+uneven AllToAll is an even one, captured calls are left out, and all is on one stream. The host waits for the device \
+before each burst, as a program does that reads its loss.
+
+wall is from the first call until the device has done the last; behind is the most that a call came later than its \
+time; host is the time that a call kept its thread; first is the device's time for the first call of a burst, from when \
+it was asked to when it was done, with the wait for other ranks.
+
+Exit code: 0 all ranks have played it, 1 one has not, 2 wrong arguments, 125 airamp failed.
+
+Examples:
+  airamp replay trace --speed max                      a folder of `airamp record`, on the emulator
+  airamp replay trace --no-preload --json              for comparison: without the library
+  airamp replay trace --gpu --ranks 8
+  airamp replay --recipe 'fsdp layers=4 steps=20' --largest 64KiB";
+
+/// Make the calls of a trace again and time them
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Files of `airamp record`, or a folder of them
+    #[arg(value_name = "TRACE", required_unless_present = "recipe", conflicts_with = "recipe")]
+    traces: Vec<PathBuf>,
+
+    /// A made-up trace instead, as "ddp buckets=24 seed=7"; docs/traces.md lists the recipes
+    #[arg(long, value_name = "RECIPE")]
+    recipe: Option<String>,
+
+    /// How many ranks, 1 to 64; else as many as the largest communicator of the trace had, at most 8
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    ranks: Option<u32>,
+
+    /// recorded, max, or a factor: 2 is twice as fast
+    #[arg(long, value_name = "SPEED", default_value = "recorded", value_parser = speed)]
+    speed: String,
+
+    /// Give calls with a larger buffer so many bytes, as 64KiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    largest: Option<usize>,
+
+    /// Make the first so many calls only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    calls: Option<u64>,
+
+    /// Do not preload the library
+    #[arg(long)]
+    no_preload: bool,
+
+    /// Run on this machine's GPUs
+    #[arg(long)]
+    gpu: bool,
+
+    /// Run on the emulator, as without --gpu
+    #[arg(long, conflicts_with = "gpu")]
+    emulate: bool,
+
+    /// With --gpu: ranks share GPUs, each as a machine of its own, over sockets on loopback
+    #[arg(long, requires = "gpu")]
+    share_gpus: bool,
+
+    /// HIP and RCCL instead of CUDA and NCCL
+    #[arg(long)]
+    hip: bool,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
+    let traces = match &args.recipe {
+        Some(recipe) => Traces::made_up(recipe)?,
+        None => Traces::found(&args.traces)?,
+    };
+    let ranks = args.ranks.unwrap_or(traces.ranks.clamp(2, USUAL_MOST_RANKS));
+    let played = Rc::new(RefCell::new(Vec::new()));
+    let code = job(args, &traces, ranks, played.clone())?.run()?;
+    let mut results: Vec<Played> = played.take();
+    results.sort_by_key(|played| played.rank);
+    let report = Report { args, source: &traces.source, ranks, results: &results };
+    streams::print(&if args.json { report.json() } else { report.table() })?;
+    Ok(if code == 0 && results.len() == ranks as usize { 0 } else { FAILED })
+}
+
+fn job(
+    args: &Args,
+    traces: &Traces,
+    ranks: u32,
+    played: Rc<RefCell<Vec<Played>>>,
+) -> Result<Job, CommandError> {
+    let program = artifacts::find(Artifact::RankProgram)?;
+    let words = words(args, traces);
+    let mut job = if args.share_gpus {
+        let shell = ["-c", AS_A_MACHINE_OF_ITS_OWN, "rank"].map(OsString::from).into_iter();
+        Job::new("/bin/sh", shell.chain([program.into()]).chain(words).collect())
+    } else {
+        Job::new(program, words)
+    };
+    job.ranks = Some(ranks);
+    job.meeting = Meeting::Here;
+    if !args.no_preload {
+        job.preload = Some(artifacts::find(Artifact::Library)?);
+    }
+    if !args.gpu {
+        let vendor = if args.hip { Vendor::HipOnly } else { Vendor::Both };
+        job.library_dirs.push(emulator::folder(vendor)?);
+    }
+    if args.share_gpus {
+        job.env = SOCKETS_ON_LOOPBACK.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    }
+    // A line that is no result is the rank's own affair; who has none has not played.
+    job.output = Output::Lines(Box::new(move |_, line| {
+        played.borrow_mut().extend(serde_json::from_str::<Played>(line));
+    }));
+    Ok(job)
+}
+
+fn words(args: &Args, traces: &Traces) -> Vec<OsString> {
+    let mut words: Vec<OsString> = args.hip.then(|| "--hip".into()).into_iter().collect();
+    words.extend(["replay".into(), "--speed".into(), args.speed.clone().into()]);
+    if let Some(largest) = args.largest {
+        words.extend(["--largest".into(), largest.to_string().into()]);
+    }
+    if let Some(calls) = args.calls {
+        words.extend(["--calls".into(), calls.to_string().into()]);
+    }
+    words.push("--".into());
+    words.extend(traces.files.iter().map(OsString::from));
+    words
+}
+
+fn speed(text: &str) -> Result<String, String> {
+    let is_factor = || text.parse::<f64>().is_ok_and(|factor| (0.001..=1000.0).contains(&factor));
+    let is_fit = matches!(text, "recorded" | "max") || is_factor();
+    is_fit
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected recorded, max, or a factor from 0.001 to 1000".into())
+}
