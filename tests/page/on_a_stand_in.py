@@ -330,6 +330,58 @@ class Keyboard(Page):
         self.assertEqual([node["role"] for node in used if not node.get("name", {}).get("value", "").strip() and node["role"]["value"] != "table"], [])
 
 
+class Evidence(Page):
+    LIST = "return [...document.querySelectorAll('#evidence-list li')].map((it) => [it.firstChild.textContent, it.firstChild.getAttribute('href')])"
+
+    def test_the_files_are_listed_newest_first_with_the_way_to_them(self):
+        served = self.serve()
+        self.show(served)
+        self.browser.wait_for(f"return (() => {{ {self.LIST} }})().length === 3")
+        name = served.evidence["files"][2]["name"]
+        self.assertEqual(self.browser.run(self.LIST)[0], [name, f"/api/v1/evidence/{name}"])
+        self.assertIn("3 files in /var/lib/airamp/evidence", self.browser.run("return document.getElementById('evidence-about').textContent"))
+        self.assertIn("40 KiB", self.browser.run("return document.getElementById('evidence-list').textContent"))
+
+    def test_a_file_is_fetched_with_the_token_where_there_is_one(self):
+        self.complaints_expected = True
+        served = self.serve(token="open sesame")
+        self.browser.open(served.address)
+        self.browser.wait_for("return document.getElementById('token-form').checkVisibility()")
+        self.browser.run("document.getElementById('token').focus()")
+        self.browser.press("open sesame", "Enter")
+        self.browser.wait_for("return document.querySelector('#evidence-list a') !== null")
+        self.browser.run("document.querySelector('#evidence-list a').click()")
+        name = served.evidence["files"][2]["name"]
+        deadline = time.monotonic() + webdriver.PATIENCE_S
+        while name not in served.fetched and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertEqual(served.fetched, [name])
+
+    def test_without_a_folder_it_says_so(self):
+        served = self.serve()
+        served.evidence = {"schema": 1, "folder": None, "files": []}
+        self.show(served)
+        self.browser.wait_for("return document.getElementById('evidence-about').textContent.includes('AIRAMP_EVIDENCE_DIR')")
+
+
+class Rhythm(Page):
+    def test_a_change_of_pace_says_since_when_by_how_much_and_whose_doing_it_is(self):
+        self.show(self.serve())
+        told = self.browser.run("return document.querySelector('.paces li').textContent")
+        self.assertIn("▲ Slower since step 981: 431 ms became 512 ms (+19%). compute grew on rank 3, communication grew on rank 0 to 2, communicator 9f1c03a7", told)
+        rows = self.browser.run("return [...document.querySelectorAll('[aria-label=\"Rhythm of the ranks\"] tbody tr')].map((row) => row.textContent)")
+        self.assertEqual(len(rows), 4)
+        self.assertIn("49.0 µs, without 158 µs", rows[0])
+
+    def test_a_job_without_a_rhythm_says_so(self):
+        served = self.serve()
+        served.change(lambda node: [job.update(rhythm={"state": "off", "step": None, "step_s": None, "step_calls": None}, pace_changes=[]) for job in node["jobs"]])
+        served.change(lambda node: [rank.update(rhythm={"state": "off", "step": None, "step_s": None, "step_calls": None}) for job in node["jobs"] for rank in job["ranks"]])
+        self.show(served)
+        self.assertIn("AIRAMP_PATTERN", self.browser.run("return document.querySelector('#job').innerText"))
+        self.assertFalse(self.browser.run("return document.querySelector('[aria-label=\"Rhythm of the ranks\"]').checkVisibility()"))
+
+
 class Events(Page):
     def test_the_list_is_filtered_by_severity_text_and_job(self):
         self.show(self.serve())

@@ -27,6 +27,7 @@ def expected(node, label):
         "job-saved": job["gain"]["saved_bytes"],
         "job-speedup": job["gain"]["speedup"],
         "saved-time": job["gain"]["saved_s"],
+        "step-time": job["rhythm"]["step_s"],
         "communication": job["communication_share"],
         "waiting": job["waiting_share"],
     }
@@ -35,7 +36,10 @@ def expected(node, label):
         "ranks": [[rank["lag_s"], rank["last_share"]] for rank in job["ranks"]],
         "classes": sorted(([it["speedup"], it["vnmse"], it["ours_us"], it["vendor_us"]] for it in job["classes"]), key=repr),
         "calls": [[it["calls"], it["logical_bytes"], it["wire_bytes"], it["saved_bytes"]] for it in job["totals"]["calls"]],
-        "communicators": [[it["size"], most(it, "issued"), most(it, "completed"), most(it, "oldest_in_flight_s"), most(it, "compressed_calls"), most(it, "vnmse"), most(it, "arena_bytes")] for it in job["communicators"]],
+        "communicators": [[it["size"], most(it, "issued"), most(it, "completed"), most(it, "oldest_in_flight_s"), max((member["pattern"]["deviations"] for member in it["ranks"]), default=None), most(it, "compressed_calls"), most(it, "vnmse"), most(it, "arena_bytes")] for it in job["communicators"]],
+        "rhythm": [[rank["rhythm"]["step"], rank["rhythm"]["step_s"], rank["rhythm"]["step_calls"], *deviations(rank), rank["totals"]["ghosts"], rank["ghosts"] and rank["ghosts"]["with_s"]]
+                   for rank in job["ranks"] if rank["rhythm"]["state"] != "off"],
+        "paces": [change["step"] for change in reversed(job["pace_changes"])],
         "findings": [finding["text"] for finding in node["findings"]],
         "diagnosis": job["bound_by"]["why"],
         "decisions": len({repr([it["communicator"], it.get("index"), it.get("class"), it["decision"], it["reason"]]) for it in job["decisions"]}),
@@ -48,6 +52,11 @@ def most(communicator, field):
     return max((member[field] for member in communicator["ranks"] if member[field] is not None), default=None)
 
 
+def deviations(rank):
+    counted = {row["kind"]: row["calls"] for row in rank["totals"]["deviations"]}
+    return [counted.get(kind, 0) for kind in ("late", "missing", "extra", "resized")]
+
+
 SHOWN = """
 const value = (element) => element.dataset.value === "" ? null : Number(element.dataset.value);
 const all = (selector, from = document) => [...from.querySelectorAll(selector)];
@@ -58,7 +67,9 @@ return {
   ranks: all(".heat li").map((item) => ["lag_s", "last_share"].map((field) => value(item.querySelector(`[data-field=${field}]`)))),
   classes: rows("Speedup and error by size class", ["speedup", "error", "ours", "vendor"]),
   calls: rows("Calls by kind and path", ["calls", "logical_bytes", "wire_bytes", "saved_bytes"]),
-  communicators: rows("Communicators", ["size", "issued", "completed", "in_flight", "compressed", "vnmse", "arena"]),
+  communicators: rows("Communicators", ["size", "issued", "completed", "in_flight", "deviations", "compressed", "vnmse", "arena"]),
+  rhythm: rows("Rhythm of the ranks", ["step", "step_s", "step_calls", "late", "missing", "extra", "resized", "ghosts", "ghost_gain"]),
+  paces: all(".paces li span:first-child").map((text) => Number(text.textContent.match(/since step ([\\d,]+):/)[1].replaceAll(",", ""))),
   findings: all("#findings-list .what").map((text) => text.textContent),
   diagnosis: document.querySelector(".diagnosis span").textContent.trim(),
   decisions: document.querySelectorAll(".decisions li").length,

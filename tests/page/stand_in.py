@@ -43,6 +43,9 @@ class StandIn:
         self.frozen = False
         self.gone = False
         self.asked = 0
+        self.fetched = []
+        self.evidence = {"schema": 1, "folder": "/var/lib/airamp/evidence", "files": [
+            {"name": f"evidence-178903439{second}000-late_rank-4711-0.jsonl", "bytes": 40_960, "time_unix_ms": 1789034390000 + 1000 * second} for second in range(3)]}
         self.lock = threading.Lock()
         self._move_to_now()
         self.history = {job["label"]: self._past(job, looks) for job in self.node["jobs"]}
@@ -111,7 +114,15 @@ class StandIn:
             return self._send(request, 401, "{}", "application/json")
         with self.lock:
             self.asked += 1
-            body = self._look() if path.path == "/api/v1/node" else self._timeline(urllib.parse.parse_qs(path.query, keep_blank_values=True))
+            if path.path.startswith("/api/v1/evidence/"):
+                self.fetched.append(path.path.rsplit("/", 1)[1])
+                return self._send(request, 200, '{"record":"finding"}\n', "application/jsonl")
+            if path.path == "/api/v1/evidence":
+                body = self.evidence
+            elif path.path == "/api/v1/node":
+                body = self._look()
+            else:
+                body = self._timeline(urllib.parse.parse_qs(path.query, keep_blank_values=True))
         return self._send(request, 200, json.dumps(body), "application/json")
 
     def _send(self, request, status, text, kind, policy=None):

@@ -64,9 +64,9 @@ function makePanel() {
   ], rate, (timeline) => `${extremes("Logical", timeline.logical_bytes_per_s, rate)} ${extremes("On the wire", timeline.wire_bytes_per_s, rate)}`);
   const latency = plot("Latency", [{ name: "mean of the sampled calls", field: "mean_latency_s", kind: "latency" }], seconds,
     (timeline) => extremes("Mean latency", timeline.mean_latency_s, seconds));
-  const parts = [makeRanks(), makeClasses(), makeTraffic(), makeDecisions(), makeLinks(), makeCommunicators()];
-  const [ranks, classes, traffic, decisions, links, communicators] = parts.map((part) => part.element);
-  byId("job").append(facts.element, bandwidth.element, latency.element, ranks, make("div", { class: "column wide" }, classes, traffic), make("div", { class: "column narrow" }, decisions, links), communicators);
+  const parts = [makeRanks(), makeRhythm(), makeClasses(), makeTraffic(), makeDecisions(), makeLinks(), makeCommunicators()];
+  const [ranks, rhythm, classes, traffic, decisions, links, communicators] = parts.map((part) => part.element);
+  byId("job").append(facts.element, bandwidth.element, latency.element, ranks, rhythm, make("div", { class: "column wide" }, classes, traffic), make("div", { class: "column narrow" }, decisions, links), communicators);
   return { facts, bandwidth, latency, parts };
 }
 
@@ -83,6 +83,7 @@ const JOB_FIGURES = [
   ["job-saved", "Saved", "on the wire, in all", bytes, (job) => job.gain?.saved_bytes, "bytes"],
   ["job-speedup", "Speedup", "of compressed calls, measured", factor, (job) => job.gain?.speedup, ""],
   ["saved-time", "Time saved", "device time", seconds, (job) => job.gain?.saved_s, "s"],
+  ["step-time", "Step", "of the slowest rank", seconds, (job) => job.rhythm?.step_s, "s"],
   ["communication", "Communication", "of wall time", share, (job) => job.communication_share, ""],
   ["waiting", "Waiting", "for the last rank, of wall time", share, (job) => job.waiting_share, ""],
 ];

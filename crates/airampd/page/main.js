@@ -15,7 +15,7 @@ function showAll() {
   show(byId("node"), node.node);
   attribute(document.body, "data-time", node.time_unix_ms);
   show(byId("about"), `airampd ${node.version}, up for ${span(node.uptime_s)}.`);
-  for (const section of [showFindings, showOverview, showJobs, showDevices, showNics, showEvents]) section(node);
+  for (const section of [showFindings, showOverview, showJobs, showDevices, showNics, showEvents, showEvidence]) section(node);
 }
 
 function linkText() {

@@ -2,12 +2,12 @@
 
 function makeCommunicators() {
   const { box, body } = table("Communicators", [["Communicator", ""], ["State", ""], ["Ranks", "number"], ["Agreement", ""], ["Issued", "number"], ["Completed", "number"],
-    ["Oldest in flight", "number"], ["Compressed", "number"], ["Error", "number", "vNMSE, the worst of its ranks"], ["Arena", "number"]]);
-  const names = ["name", "state", "size", "agreement", "issued", "completed", "in_flight", "compressed", "vnmse", "arena"];
+    ["Oldest in flight", "number"], ["Pattern", "", "of the calls of its ranks"], ["Deviations", "number", "calls that were not as the pattern foresaw, most of all ranks"], ["Compressed", "number"], ["Error", "number", "vNMSE, the worst of its ranks"], ["Arena", "number"]]);
+  const names = ["name", "state", "size", "agreement", "issued", "completed", "in_flight", "pattern", "deviations", "compressed", "vnmse", "arena"];
   return {
     element: card("Communicators", "full", box),
     update(job) {
-      each(body, job.communicators ?? [], (it) => it.name, () => row(names, { name: "code", state: "", agreement: "" }), showCommunicator);
+      each(body, job.communicators ?? [], (it) => it.name, () => row(names, { name: "code", state: "", agreement: "", pattern: "" }), showCommunicator);
     },
   };
 }
@@ -28,6 +28,9 @@ function showCommunicator(line, it) {
   quantity(cells.issued, plain, greatest(members, "issued"));
   quantity(cells.completed, plain, greatest(members, "completed"));
   quantity(cells.in_flight, seconds, greatest(members, "oldest_in_flight_s"), "s");
+  const patterns = members.map((member) => member.pattern ?? {});
+  show(cells.pattern, [...new Set(patterns.map((pattern) => patternName(pattern.state)))].join(", "));
+  quantity(cells.deviations, plain, greatest(patterns, "deviations"), "calls");
   quantity(cells.compressed, plain, greatest(members, "compressed_calls"), "calls");
   quantity(cells.vnmse, error, greatest(members, "vnmse"));
   quantity(cells.arena, bytes, greatest(members, "arena_bytes"), "bytes");

@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     pub(crate) listen: Option<SocketAddr>,
 
     /// Look for telemetry in this folder instead of the usual ones; may be given more than once
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_parser = airamp_observer::base_folder)]
     pub(crate) telemetry_dir: Vec<PathBuf>,
 
     /// Keep records of calls around anomalies in this folder
@@ -67,6 +67,17 @@ pub(crate) struct Arguments {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_relative_folder_of_telemetry_is_refused_with_what_to_give_instead() {
+        for folder in ["telemetry", "./telemetry", "../shm", ""] {
+            let refused = Arguments::try_parse_from(["airampd", "--telemetry-dir", folder]).unwrap_err();
+            assert!(refused.to_string().contains("an absolute path"), "{folder:?}: {refused}");
+            assert_eq!(refused.exit_code(), 2);
+        }
+        let taken = Arguments::try_parse_from(["airampd", "--telemetry-dir", "/airamp"]).unwrap();
+        assert_eq!(taken.telemetry_dir, [PathBuf::from("/airamp")]);
+    }
 
     #[test]
     fn the_arguments_are_well_formed_and_the_help_names_every_setting_of_the_daemon() {

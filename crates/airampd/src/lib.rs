@@ -16,7 +16,6 @@ mod history;
 mod itself;
 mod log;
 mod looks;
-mod machine_reading;
 mod notify;
 mod server;
 mod small_file;

@@ -15,7 +15,6 @@ use crate::board::Board;
 use crate::configuration::Looks;
 use crate::evidence::Writer;
 use crate::log::say;
-use crate::machine_reading;
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -92,7 +91,7 @@ fn look(observer: &mut Observer, machine: &Machine, wait: Duration) -> (Node, Du
     let took = began.elapsed();
     let ranks = node.jobs.iter().flat_map(|job| &job.ranks);
     machine.show_interfaces(ranks.map(|rank| rank.nic.clone()).collect::<BTreeSet<_>>());
-    machine_reading::fill(&mut node, machine.reading(wait));
+    node.machine = machine.reading(wait);
     (node, took)
 }
 

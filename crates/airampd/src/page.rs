@@ -40,9 +40,11 @@ const SCRIPTS: &[&str] = &[
     include_str!("../page/classes.js"),
     include_str!("../page/ranks.js"),
     include_str!("../page/traffic.js"),
+    include_str!("../page/rhythm.js"),
     include_str!("../page/job.js"),
     include_str!("../page/machine.js"),
     include_str!("../page/events.js"),
+    include_str!("../page/evidence.js"),
     include_str!("../page/appearance.js"),
     include_str!("../page/main.js"),
 ];

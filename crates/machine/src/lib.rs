@@ -17,5 +17,5 @@ mod watch;
 
 pub use nvidia::THROTTLE_REASONS;
 pub use rdma::COUNTERS as RDMA_COUNTERS;
-pub use reading::{Device, Maker, Nic, RdmaPort, Reading, Tcp};
+pub use reading::{Device, Maker, Nic, RdmaCounter, RdmaPort, Reading, Tcp, Word};
 pub use watch::{Machine, Options, Roots};

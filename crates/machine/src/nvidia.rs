@@ -15,7 +15,7 @@ use nvml_wrapper::{EventSet, Nvml};
 
 use crate::desk::Desk;
 use crate::nvidia_fields::Fields;
-use crate::reading::{Device, Maker};
+use crate::reading::{Device, Maker, Word};
 
 const MOST_DEVICES: u32 = 64;
 const MOST_LINKS: u32 = 18;
@@ -187,8 +187,8 @@ fn values(known: &Device, device: &nvml_wrapper::Device<'_>, lost: &mut bool) ->
     let fields = Fields::read(device);
     let links = links(device);
     Device {
-        memory_used: memory.as_ref().map(|memory| memory.used),
-        memory_total: memory.as_ref().map(|memory| memory.total),
+        memory_used_bytes: memory.as_ref().map(|memory| memory.used),
+        memory_total_bytes: memory.as_ref().map(|memory| memory.total),
         sm_clock_hz: ask.value(device.clock_info(Clock::SM)).map(hertz),
         memory_clock_hz: ask.value(device.clock_info(Clock::Memory)).map(hertz),
         power_w: ask.value(device.power_usage()).map(watts),
@@ -228,9 +228,9 @@ fn links(device: &nvml_wrapper::Device<'_>) -> Option<u32> {
     states.fold(None, |active, up| Some(active.unwrap_or(0) + u32::from(up)))
 }
 
-fn throttle_names(reasons: ThrottleReasons) -> Vec<&'static str> {
+fn throttle_names(reasons: ThrottleReasons) -> Vec<Word> {
     let named = THROTTLE_BITS.into_iter().zip(THROTTLE_REASONS);
-    named.filter(|(bits, _)| reasons.intersects(*bits)).map(|(_, name)| name).collect()
+    named.filter(|(bits, _)| reasons.intersects(*bits)).map(|(_, name)| name.into()).collect()
 }
 
 /// NVML writes the domain with eight digits, the kernel with four.

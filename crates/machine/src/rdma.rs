@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::file;
-use crate::reading::RdmaPort;
+use crate::reading::{RdmaCounter, RdmaPort};
 
 const MOST_DEVICES: usize = 64;
 const MOST_PORTS: usize = 8;
@@ -62,7 +62,9 @@ fn one(folder: &Path, device: &str, port: u32) -> RdmaPort {
     let plain = |name: &str| file::number(&folder.join("counters").join(name));
     let hardware = |name: &str| file::number(&folder.join("hw_counters").join(name));
     let words = |name: &str| plain(name).map(|words| words.saturating_mul(WORD));
-    let counter = |name: &'static str| Some((name, plain(name).or_else(|| hardware(name))?));
+    let counter = |name: &'static str| {
+        Some(RdmaCounter { name: name.into(), value: plain(name).or_else(|| hardware(name))? })
+    };
     RdmaPort {
         device: device.to_owned(),
         port,

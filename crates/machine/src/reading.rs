@@ -1,14 +1,22 @@
-//! What was read, in plain values. `None` is a question that the hardware, the driver or our rights do not answer;
+//! What was read, in plain values, which are also the JSON in which they are shown. `None` is a question that the hardware, the driver or our rights do not answer;
 //! it is never zero. Counters are those of the kernel or the driver: they count since it started.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+/// A word of a fixed vocabulary: borrowed by who read it here, owned by who parsed it.
+pub type Word = Cow<'static, str>;
+
 /// One look at the machine, each half with its age.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     pub devices: Vec<Device>,
     pub nics: Vec<Nic>,
     pub rdma_ports: Vec<RdmaPort>,
     pub tcp: Tcp,
     /// Why a list is empty or shortened, one sentence each; empty when all is as it should be.
+    #[serde(rename = "machine_notes")]
     pub notes: Vec<String>,
     /// How long ago `devices` were read; `None`: not once yet.
     pub devices_age_s: Option<f64>,
@@ -16,8 +24,10 @@ pub struct Reading {
     pub nics_age_s: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Maker {
+    #[default]
     Nvidia,
     Amd,
 }
@@ -31,7 +41,7 @@ impl Maker {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     pub maker: Maker,
     /// The number by which the driver's own tools call it.
@@ -43,15 +53,15 @@ pub struct Device {
     pub pci: Option<String>,
     /// The driver no longer reaches it; all other fields are `None`.
     pub lost: bool,
-    pub memory_used: Option<u64>,
-    pub memory_total: Option<u64>,
+    pub memory_used_bytes: Option<u64>,
+    pub memory_total_bytes: Option<u64>,
     pub sm_clock_hz: Option<u64>,
     pub memory_clock_hz: Option<u64>,
     pub power_w: Option<f64>,
     pub power_limit_w: Option<f64>,
     pub temperature_c: Option<f64>,
     /// Why the clocks are lower than asked for, names of `THROTTLE_REASONS`; empty: they are not.
-    pub throttle: Option<Vec<&'static str>>,
+    pub throttle: Option<Vec<Word>>,
     pub ecc_corrected: Option<u64>,
     pub ecc_uncorrected: Option<u64>,
     /// The last Xid since we watch; `None`: none yet, or watching is not permitted (`xids` tells which).
@@ -76,40 +86,12 @@ pub struct Device {
 impl Device {
     /// A device of which nothing else is known.
     pub(crate) fn unknown(maker: Maker, index: u32) -> Self {
-        Self {
-            maker,
-            index,
-            uuid: String::new(),
-            name: String::new(),
-            pci: None,
-            lost: false,
-            memory_used: None,
-            memory_total: None,
-            sm_clock_hz: None,
-            memory_clock_hz: None,
-            power_w: None,
-            power_limit_w: None,
-            temperature_c: None,
-            throttle: None,
-            ecc_corrected: None,
-            ecc_uncorrected: None,
-            last_xid: None,
-            xids: None,
-            nvlink_sent_bytes: None,
-            nvlink_received_bytes: None,
-            nvlink_errors: None,
-            nvlinks_active: None,
-            utilisation: None,
-            memory_utilisation: None,
-            pcie_sent_bytes: None,
-            pcie_received_bytes: None,
-            pcie_replays: None,
-        }
+        Self { maker, index, ..Self::default() }
     }
 }
 
 /// A network interface, as the kernel counts it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Nic {
     pub name: String,
     /// The kernel's word: "up", "down", "unknown", …
@@ -126,7 +108,7 @@ pub struct Nic {
 }
 
 /// One port of an RDMA device.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RdmaPort {
     /// "mlx5_0"
     pub device: String,
@@ -137,11 +119,17 @@ pub struct RdmaPort {
     pub sent_bytes: Option<u64>,
     pub received_bytes: Option<u64>,
     /// Other counters that this port has, by the kernel's names: those of `RDMA_COUNTERS` and no others.
-    pub counters: Vec<(&'static str, u64)>,
+    pub counters: Vec<RdmaCounter>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaCounter {
+    pub name: Word,
+    pub value: u64,
 }
 
 /// TCP of the whole node (of the network namespace in which we run).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tcp {
     pub sent_segments: Option<u64>,
     pub retransmitted_segments: Option<u64>,

@@ -62,8 +62,8 @@ fn nothing_but(index: u32) -> Device {
         name: format!("Fake {index}"),
         pci: None,
         lost: false,
-        memory_used: None,
-        memory_total: None,
+        memory_used_bytes: None,
+        memory_total_bytes: None,
         sm_clock_hz: None,
         memory_clock_hz: None,
         power_w: None,
@@ -89,14 +89,14 @@ fn nothing_but(index: u32) -> Device {
 
 fn everything_of(index: u32) -> Device {
     Device {
-        memory_used: Some(300 + u64::from(index)),
-        memory_total: Some(1000),
+        memory_used_bytes: Some(300 + u64::from(index)),
+        memory_total_bytes: Some(1000),
         sm_clock_hz: Some(1_410_000_000),
         memory_clock_hz: Some(2_619_000_000),
         power_w: Some(123.456),
         power_limit_w: Some(700.0),
         temperature_c: Some(61.0),
-        throttle: Some(vec!["sw_power_cap", "hw_thermal_slowdown"]),
+        throttle: Some(vec!["sw_power_cap".into(), "hw_thermal_slowdown".into()]),
         ecc_corrected: Some(5),
         ecc_uncorrected: Some(1),
         nvlink_sent_bytes: Some(10 << 10),
@@ -153,8 +153,8 @@ fn every_value_of_a_device_arrives_in_its_unit() {
 fn a_question_that_is_not_supported_is_none_in_its_field_alone() {
     let (devices, _) = without_age(&Library::new("bare").machine());
     let known = |index| Device {
-        memory_used: Some(300 + u64::from(index)),
-        memory_total: Some(1000),
+        memory_used_bytes: Some(300 + u64::from(index)),
+        memory_total_bytes: Some(1000),
         temperature_c: Some(61.0),
         ..nothing_but(index)
     };

@@ -169,8 +169,9 @@ fn an_rdma_port_counts_bytes_and_only_the_names_that_are_known() {
     assert_eq!((port.device.as_str(), port.port, port.state.as_str()), ("mlx5_0", 1, "active"));
     assert_eq!(port.rate_bits_per_s, Some(200_000_000_000));
     assert_eq!((port.sent_bytes, port.received_bytes), (Some(4000), Some(28)));
-    assert_eq!(port.counters, [("symbol_error", 2), ("out_of_sequence", 9)]);
-    assert!(port.counters.iter().all(|(name, _)| RDMA_COUNTERS.contains(name)));
+    let counters: Vec<(&str, u64)> = port.counters.iter().map(|one| (one.name.as_ref(), one.value)).collect();
+    assert_eq!(counters, [("symbol_error", 2), ("out_of_sequence", 9)]);
+    assert!(counters.iter().all(|(name, _)| RDMA_COUNTERS.contains(name)));
 }
 
 #[test]
@@ -231,8 +232,8 @@ fn amds_devices_are_read_from_sysfs_in_the_order_of_their_cards() {
         name: "AMD Instinct MI300X".to_owned(),
         pci: Some("0000:2c:00.0".to_owned()),
         lost: false,
-        memory_used: Some(1 << 20),
-        memory_total: Some(206_141_652_992),
+        memory_used_bytes: Some(1 << 20),
+        memory_total_bytes: Some(206_141_652_992),
         sm_clock_hz: Some(2_100_000_000),
         memory_clock_hz: Some(1_300_000_000),
         power_w: Some(431.0),

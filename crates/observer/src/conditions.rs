@@ -10,6 +10,7 @@ use crate::groups::{Group, Member};
 use crate::jobs::Job;
 use crate::lags::Lags;
 use crate::process::Process;
+use crate::rhythm_conditions;
 use crate::shares::percent;
 use crate::spikes::Spike;
 use crate::view::{Class, Finding, FindingKind, ProcessState};
@@ -19,7 +20,7 @@ const MAX_VNMSE: f64 = 2e-3;
 /// A process that has been gone for so long while most others of its communicator live did not leave with them.
 const MAJORITY_AFTER_NS: u64 = 3_000_000_000;
 /// Ranks named in a sentence.
-const NAMED: usize = 8;
+pub(crate) const NAMED: usize = 8;
 
 pub(crate) struct Limits {
     pub(crate) hang_after_ns: u64,
@@ -54,6 +55,7 @@ pub(crate) fn conditions(case: &Case<'_>, limits: &Limits) -> Vec<Condition> {
     all.extend(case.spike.as_ref().map(|spike| slow(case, spike)));
     all.extend(burst(case));
     all.extend(storm(case));
+    all.extend(rhythm_conditions::conditions(case, limits));
     all
 }
 
@@ -245,7 +247,7 @@ fn whose(case: &Case<'_>, did: impl Fn(&crate::tally::Tally) -> bool) -> Vec<u32
     ranks.filter_map(|(rank, _)| *rank).take(NAMED).collect()
 }
 
-fn condition(
+pub(crate) fn condition(
     case: &Case<'_>,
     kind: FindingKind,
     about: String,

@@ -8,6 +8,7 @@ use airamp_telemetry::snapshot::{Communicator, Event as Told};
 use crate::name;
 use crate::process::Process;
 use crate::reading::Now;
+use crate::sentences::sentence;
 use crate::view::{Event, Finding, Severity};
 
 const KEPT: usize = 512;
@@ -28,15 +29,15 @@ impl Events {
             seq: 0,
             time_unix_ms: now.unix_ms_of(told.at_ns),
             kind: told.kind.name().into(),
-            severity: severity(told.kind),
+            severity: severity(&told),
             job: job.to_owned(),
             node: node.to_owned(),
             rank: process.rank,
             device_uuid: device.map(|one| name::device(&one.facts.device_uuid)).unwrap_or_default(),
             nic: device.map(|one| name::padded(&one.facts.nic)).unwrap_or_default(),
             communicator: about.map(|one| name::communicator(one.facts.name)).unwrap_or_default(),
-            step: about.and_then(step),
-            text: told.text,
+            step: if told.step > 0 { Some(told.step) } else { about.and_then(step) },
+            text: sentence(told),
         });
     }
 
@@ -88,10 +89,11 @@ fn step(communicator: &Communicator) -> Option<u64> {
     (communicator.pattern.step > 0).then_some(communicator.pattern.step)
 }
 
-fn severity(kind: EventKind) -> Severity {
-    match kind {
+fn severity(told: &Told) -> Severity {
+    match told.kind {
         EventKind::Poisoned | EventKind::Error => Severity::Error,
         EventKind::Inert | EventKind::OrderOff | EventKind::Anomaly | EventKind::Warning => Severity::Warning,
+        EventKind::PaceChanged if told.b > told.a => Severity::Warning,
         _ => Severity::Info,
     }
 }

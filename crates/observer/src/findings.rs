@@ -79,9 +79,9 @@ impl Findings {
 /// For how long the condition must not have held.
 fn quiet_ns(kind: FindingKind) -> u64 {
     let seconds = match kind {
-        FindingKind::Hang | FindingKind::DeadProcess => 2,
-        FindingKind::LateRank => 5,
-        FindingKind::LatencySpike | FindingKind::ErrorBurst => 15,
+        FindingKind::Hang | FindingKind::DeadProcess | FindingKind::SlowerPace => 2,
+        FindingKind::LateRank | FindingKind::RhythmBroken => 5,
+        FindingKind::LatencySpike | FindingKind::ErrorBurst | FindingKind::LateCall => 15,
         FindingKind::Accuracy | FindingKind::FallbackStorm => 30,
     };
     seconds * 1_000_000_000
@@ -93,7 +93,10 @@ pub(crate) fn severity(kind: FindingKind) -> Severity {
         FindingKind::LateRank
         | FindingKind::LatencySpike
         | FindingKind::Accuracy
-        | FindingKind::FallbackStorm => Severity::Warning,
+        | FindingKind::FallbackStorm
+        | FindingKind::RhythmBroken
+        | FindingKind::LateCall
+        | FindingKind::SlowerPace => Severity::Warning,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::groups::Groups;
 use crate::lags::Lags;
 use crate::process::Process;
 use crate::reading::Now;
+use crate::rhythm::Rhythms;
 use crate::spikes::Spikes;
 use crate::storms::Storms;
 use crate::tally::Tally;
@@ -45,6 +46,7 @@ pub(crate) struct Job {
     pub(crate) decisions: Decisions,
     pub(crate) spikes: Spikes,
     pub(crate) storms: Storms,
+    pub(crate) rhythms: Rhythms,
     pub(crate) exemplars: Exemplars,
     /// Communicators and ranks of its live processes, at the last look.
     names: BTreeSet<u64>,

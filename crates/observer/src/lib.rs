@@ -23,6 +23,11 @@ mod process;
 mod rates;
 mod reading;
 mod recent;
+mod rhythm;
+mod rhythm_conditions;
+#[cfg(test)]
+mod rhythm_tests;
+mod sentences;
 mod shares;
 mod show;
 mod spikes;
@@ -97,6 +102,15 @@ impl Observer {
     pub fn windows_dropped(&mut self) -> u64 {
         self.windows.dropped()
     }
+}
+
+/// A base folder as a command line gives it. Jobs are told of it by AIRAMP_TELEMETRY_DIR, which takes no relative one.
+pub fn base_folder(text: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(text);
+    if folder.is_absolute() {
+        return Ok(folder);
+    }
+    Err("give the folder that AIRAMP_TELEMETRY_DIR names in the jobs, an absolute path".to_owned())
 }
 
 fn now() -> Now {

@@ -86,6 +86,7 @@ pub(crate) fn snapshot(job: &str, rank: i32, pid: u32) -> Snapshot {
         errors: Vec::new(),
         untracked: 0,
         sums: Sums::default(),
+        ghosts_measured: None,
         communicators: Vec::new(),
         calls_written: 0,
         events_written: 0,

@@ -2,16 +2,11 @@
 
 use std::collections::BTreeMap;
 
-/// The letter in /proc/PID/stat: R, S, D, T, …
-pub(crate) fn state(pid: u32) -> Option<char> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    state_in(&String::from_utf8_lossy(&stat))
-}
+use airamp_telemetry::Standing;
 
-/// The program's name stands in parentheses before it, and may hold any of them.
-fn state_in(stat: &str) -> Option<char> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.trim_start().chars().next()
+/// R, S, D, T, …
+pub(crate) fn state(pid: u32) -> Option<char> {
+    Standing::of(pid).map(|standing| standing.state)
 }
 
 pub(crate) fn host_name() -> String {
@@ -42,14 +37,6 @@ fn name_in(passwd: &str, uid: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_state_follows_the_last_parenthesis() {
-        assert_eq!(state_in("71 (a) R (b)) T 1 2"), Some('T'));
-        assert_eq!(state_in("71 (python3) S 1"), Some('S'));
-        assert_eq!(state_in(""), None);
-        assert_eq!(state_in("71 (x)"), None);
-    }
 
     #[test]
     fn a_user_without_a_name_is_shown_by_number() {

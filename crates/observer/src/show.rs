@@ -10,6 +10,7 @@ use crate::name;
 use crate::process::Process;
 use crate::rates::rates;
 use crate::reading::Now;
+use crate::rhythm;
 use crate::shares::{self, Straggler};
 use crate::standing::Behind;
 use crate::tally::seconds;
@@ -62,6 +63,10 @@ pub(crate) fn job(job: &mut Job, shown: Shown<'_>) -> view::Job {
         host_share: shares.host,
         bound_by: shares::bound_by(&shares, straggler(&ranks, job)),
         gain,
+        rhythm: rhythm::of_job(
+            ranks.iter().filter(|rank| rank.process_state != ProcessState::Gone).map(|rank| &rank.rhythm),
+        ),
+        pace_changes: job.rhythms.view(shown.now),
         ranks,
         communicators,
         classes: shown.classes,
@@ -132,6 +137,11 @@ fn facts(rank: Option<u32>, process: &Process) -> view::Rank {
         device: own.and_then(|facts| u32::try_from(facts.device).ok()),
         device_uuid: own.map(|facts| name::device(&facts.device_uuid)).unwrap_or_default(),
         nic: own.map(|facts| name::padded(&facts.nic)).unwrap_or_default(),
+        rhythm: rhythm::of_process(&process.snapshot),
+        ghosts: process
+            .snapshot
+            .ghosts_measured
+            .map(|(without, with)| view::GhostGain { without_s: seconds(without), with_s: seconds(with) }),
         ..view::Rank::default()
     }
 }
@@ -194,13 +204,16 @@ fn member(member: &Member<'_>, now: Now) -> view::Member {
 }
 
 fn pattern(member: &Member<'_>) -> view::Pattern {
-    let pattern = &member.communicator.pattern;
+    let (pattern, sums) = (&member.communicator.pattern, &member.communicator.sums);
     let confidence = f64::from(pattern.confidence);
     view::Pattern {
         state: pattern.state.name().into(),
         confidence: if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 },
         period_s: (pattern.period_ns > 0).then(|| seconds(pattern.period_ns)),
         step: pattern.step,
+        period_calls: (pattern.period_calls > 0).then_some(pattern.period_calls),
+        deviations: sums.deviations.iter().fold(0, |all, one| all.saturating_add(*one)),
+        pace_changes: sums.pace_changes,
     }
 }
 

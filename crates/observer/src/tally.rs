@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use airamp_telemetry::sizes::{DURATION_BUCKETS, SIZE_CLASSES};
 use airamp_telemetry::snapshot::Snapshot;
-use airamp_telemetry::{Datatype, Kind, Path, Reason};
+use airamp_telemetry::{Datatype, Deviation, Kind, Path, Reason};
 
 use crate::view;
 
@@ -20,6 +20,7 @@ pub(crate) struct Tally {
     pub(crate) buckets: BTreeMap<(Kind, Path), [u64; DURATION_BUCKETS]>,
     pub(crate) fallbacks: BTreeMap<Reason, u64>,
     pub(crate) errors: BTreeMap<i32, u64>,
+    pub(crate) deviations: BTreeMap<Deviation, u64>,
     pub(crate) plain: Plain,
 }
 
@@ -50,6 +51,7 @@ pub(crate) struct Plain {
     pub(crate) compressed_calls: u64,
     pub(crate) trial_calls: u64,
     pub(crate) ghosts: u64,
+    pub(crate) pace_changes: u64,
     pub(crate) untracked: u64,
     pub(crate) events_lost: u64,
 }
@@ -102,6 +104,7 @@ level!(Plain {
     compressed_calls,
     trial_calls,
     ghosts,
+    pace_changes,
     untracked,
     events_lost
 });
@@ -132,6 +135,11 @@ impl Tally {
         for (result, calls) in snapshot.errors.iter().take(MOST_RESULTS) {
             add(&mut tally.errors, *result, *calls);
         }
+        for (how, calls) in
+            Deviation::ALL.iter().zip(snapshot.sums.deviations).filter(|(_, calls)| *calls > 0)
+        {
+            add(&mut tally.deviations, *how, calls);
+        }
         tally
     }
 
@@ -146,6 +154,7 @@ impl Tally {
             buckets: advance_rows(&mut self.buckets, &now.buckets),
             fallbacks: advance(&mut self.fallbacks, &now.fallbacks),
             errors: advance(&mut self.errors, &now.errors),
+            deviations: advance(&mut self.deviations, &now.deviations),
             plain,
         }
     }
@@ -156,6 +165,7 @@ impl Tally {
         more.timed.iter().for_each(|(key, value)| add(&mut self.timed, *key, *value));
         more.buckets.iter().for_each(|(key, value)| add_row(&mut self.buckets, *key, value));
         more.fallbacks.iter().for_each(|(key, value)| add(&mut self.fallbacks, *key, *value));
+        more.deviations.iter().for_each(|(key, value)| add(&mut self.deviations, *key, *value));
         for (result, calls) in &more.errors {
             let known = self.errors.len() < MOST_RESULTS || self.errors.contains_key(result);
             add(&mut self.errors, if known { *result } else { -1 }, *calls);
@@ -190,6 +200,8 @@ impl Tally {
             compressed_calls: self.plain.compressed_calls,
             trial_calls: self.plain.trial_calls,
             ghosts: self.plain.ghosts,
+            deviations: self.deviations.iter().map(|(how, calls)| deviation(*how, *calls)).collect(),
+            pace_changes: self.plain.pace_changes,
             events_lost: self.plain.events_lost,
             untracked: self.plain.untracked,
         }
@@ -214,6 +226,7 @@ fn plain(snapshot: &Snapshot, events_lost: u64) -> Plain {
         compressed_calls: sums.compressed_calls,
         trial_calls: sums.trial_calls,
         ghosts: sums.ghosts,
+        pace_changes: sums.pace_changes,
         untracked: snapshot.untracked,
         events_lost,
     }
@@ -280,6 +293,10 @@ pub(crate) fn saved(path: Path, counted: Counted) -> u64 {
 
 fn fallback(reason: Reason, calls: u64) -> view::Fallbacks {
     view::Fallbacks { reason: reason.name().into(), calls }
+}
+
+fn deviation(how: Deviation, calls: u64) -> view::Deviations {
+    view::Deviations { kind: how.name().into(), calls }
 }
 
 fn error(result: i32, calls: u64) -> view::Errors {

@@ -121,6 +121,7 @@ impl World {
         let of_job = samples.entry(process.job).or_default();
         of_job.extend(reading.sampled.into_iter().filter_map(|call| sampled(call, process)));
         for event in reading.events {
+            job.rhythms.told(&event, process);
             self.events.told(event, process, &job.label, &self.node, now);
         }
     }
@@ -188,6 +189,7 @@ fn show_job(
 ) -> (view::Job, Vec<Condition>) {
     let groups = job.groups.look(processes, now.ns, limits.hang_after_ns);
     groups.iter().for_each(|group| note_lags(job, group));
+    job.rhythms.follow(&groups, now.ns);
     let mut newest: BTreeMap<Option<u32>, &Process> = BTreeMap::new();
     for (_, process) in processes.iter().filter(|(_, process)| process.is_live()) {
         let known = newest.entry(process.rank).or_insert(process);

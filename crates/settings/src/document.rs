@@ -55,9 +55,6 @@ pub fn markdown() -> String {
 
 fn describe(page: &mut String, setting: &Setting) {
     let _ = write!(page, "\n## {}\n\n{}", setting.env, setting.doc);
-    if let Some(note) = setting.takes.note() {
-        let _ = write!(page, " *{note}*");
-    }
     let _ = writeln!(
         page,
         "\n\n- key in the file: `{}`\n- takes: {}\n- default: {}",

@@ -115,6 +115,22 @@ pub enum LogLevel {
     Debug,
 }
 
+/// What a locked pattern is used for, each for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatternEffects {
+    /// How a compressed call is cut is looked up, not computed.
+    pub plans: bool,
+    /// Device times are also taken where a step begins.
+    pub samples: bool,
+    /// The leader is told which chunks fit the calls of the step, and may have them tried.
+    pub chunks: bool,
+}
+
+impl PatternEffects {
+    pub const ALL: Self = Self { plans: true, samples: true, chunks: true };
+    pub const NONE: Self = Self { plans: false, samples: false, chunks: false };
+}
+
 /// One of a few words.
 pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
@@ -154,6 +170,58 @@ impl<T: Copy + PartialEq> Kind for Choice<T> {
     fn plain(&self, value: &T) -> Plain {
         let word = self.0.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word);
         Plain::Text(word.to_owned())
+    }
+}
+
+/// A list of effects, separated by commas; or all of them, or none.
+pub(crate) struct Effects;
+
+impl Effects {
+    const WORDS: [&str; 3] = ["plans", "samples", "chunks"];
+
+    fn one<'a>(effects: &'a mut PatternEffects, word: &str) -> Option<&'a mut bool> {
+        match word {
+            "plans" => Some(&mut effects.plans),
+            "samples" => Some(&mut effects.samples),
+            "chunks" => Some(&mut effects.chunks),
+            _ => None,
+        }
+    }
+}
+
+impl Kind for Effects {
+    type Value = PatternEffects;
+
+    fn read(&self, given: &Given) -> Option<PatternEffects> {
+        let text = given.any_text()?.to_ascii_lowercase();
+        let mut effects = PatternEffects::NONE;
+        match text.as_str() {
+            "all" => return Some(PatternEffects::ALL),
+            "none" => return Some(effects),
+            _ => {}
+        }
+        for word in text.split(',') {
+            *Self::one(&mut effects, word.trim())? = true;
+        }
+        Some(effects)
+    }
+
+    fn expects(&self) -> String {
+        let words = Self::WORDS.map(|word| format!("`{word}`")).join(", ");
+        format!("`all`, `none`, or some of {words}, separated by commas")
+    }
+
+    fn plain(&self, value: &PatternEffects) -> Plain {
+        let mut value = *value;
+        let chosen: Vec<&str> = Self::WORDS
+            .into_iter()
+            .filter(|word| Self::one(&mut value, word).is_some_and(|one| *one))
+            .collect();
+        Plain::Text(match value {
+            PatternEffects::ALL => "all".to_owned(),
+            PatternEffects::NONE => "none".to_owned(),
+            _ => chosen.join(","),
+        })
     }
 }
 

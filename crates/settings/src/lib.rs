@@ -15,9 +15,9 @@ mod table;
 pub use document::markdown;
 pub use environment::{ENVIRONMENT_ONLY, Environment};
 pub use file::{FileError, MAX_FILE_BYTES};
-pub use kinds::{LogLevel, Mode, Plain, WireFormat};
+pub use kinds::{LogLevel, Mode, PatternEffects, Plain, WireFormat};
 pub use resolve::{Effective, Loaded, Source, resolve};
-pub use table::{Part, Setting, Settings, TABLE, Takes};
+pub use table::{Part, Setting, Settings, TABLE};
 
 use std::path::Path;
 

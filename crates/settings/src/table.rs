@@ -6,33 +6,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use crate::kinds::{
-    Address, Decimal, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Name, Plain, Size, Switch,
-    WIRE_FORMATS, Whole, WireFormat,
+    Address, Decimal, Effects, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Name,
+    PatternEffects, Plain, Size, Switch, WIRE_FORMATS, Whole, WireFormat,
 };
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const MINUTE_MS: u64 = 60_000;
-
-/// Since when a setting does something; one that does nothing yet must say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
-    /// It has its effect in this release.
-    Effect,
-    /// It is read and checked, and has its effect once the named part exists.
-    EffectWith(&'static str),
-}
-
-impl Takes {
-    /// A sentence for a setting without effect, nothing for the others.
-    pub fn note(self) -> Option<String> {
-        match self {
-            Self::Effect => None,
-            Self::EffectWith(part) => Some(format!("Takes effect with {part}, not in this release.")),
-        }
-    }
-}
 
 /// The part of the product that a setting steers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +25,6 @@ pub enum Part {
     Daemon,
 }
 
-impl Part {
-    const fn takes(self) -> Takes {
-        match self {
-            Self::Library | Self::Compression | Self::Daemon => Takes::Effect,
-            Self::GhostKernels => Takes::EffectWith("ghost kernels"),
-        }
-    }
-}
-
 /// One row of the table.
 pub struct Setting {
     /// Name in the environment.
@@ -62,7 +34,6 @@ pub struct Setting {
     /// One sentence for people.
     pub doc: &'static str,
     pub part: Part,
-    pub takes: Takes,
     /// What a right value looks like; completes the sentence "expected …".
     pub expects: fn() -> String,
     /// The value that these settings hold.
@@ -98,7 +69,6 @@ macro_rules! settings {
                 key: stringify!($key),
                 doc: $doc,
                 part: $part,
-                takes: $part.takes(),
                 expects: || $kind.expects(),
                 value: |settings| $kind.plain(&settings.$key),
                 store: |settings, given| match $kind.read(given) {
@@ -156,7 +126,19 @@ settings! {
 
     "AIRAMP_ENABLE_GHOST_KERNELS" enable_ghost_kernels: bool = false, Switch,
         Part::GhostKernels,
-        "Keeps the GPU awake in predicted idle gaps with tiny kernels.";
+        "Keeps the GPU awake with tiny kernels in the idle gaps of a rhythm that is known, where it is measured that this shortens what comes behind the gap; needs AIRAMP_PATTERN and AIRAMP_TELEMETRY.";
+
+    "AIRAMP_GHOST_INTERVAL_US" ghost_interval_us: u64 = 2_000, Whole { least: 100_u64, most: 1_000_000 },
+        Part::GhostKernels,
+        "The shortest time between two ghost kernels, in microseconds.";
+
+    "AIRAMP_GHOST_MAX_IDLE_MS" ghost_max_idle_ms: u64 = 2_000, Whole { least: 1_u64, most: MINUTE_MS },
+        Part::GhostKernels,
+        "So long after the last call the device is left to sleep, in milliseconds.";
+
+    "AIRAMP_GHOST_DUTY_PERCENT" ghost_duty_percent: f64 = 0.5, Decimal { least: 0.001, most: 5.0 },
+        Part::GhostKernels,
+        "The most of a device's time that ghost kernels may take, in percent; the interval is made longer where it takes that.";
 
     "AIRAMP_TELEMETRY" telemetry: bool = true, Switch, Part::Library,
         "Counts calls, bytes and times in a file of shared memory, one per process, that `airampd` and `airamp status` read.";
@@ -166,6 +148,12 @@ settings! {
 
     "AIRAMP_DEVICE_TIMINGS" device_timings: bool = true, Switch, Part::Library,
         "Measures the device time of some calls with pairs of events on the application's streams; needs AIRAMP_TELEMETRY.";
+
+    "AIRAMP_PATTERN" pattern: bool = true, Switch, Part::Library,
+        "Learns the rhythm of each communicator's calls, numbers its steps, and tells when a call is late, missing, extra or resized and when steps change their length; needs AIRAMP_TELEMETRY.";
+
+    "AIRAMP_PATTERN_EFFECTS" pattern_effects: PatternEffects = PatternEffects::ALL, Effects, Part::Library,
+        "What a learnt rhythm is used for: `plans` looks up how a compressed call is cut, `samples` takes device times also where a step begins, `chunks` tells the leader which chunks fit the calls of the step, for it to have them tried. None of them changes what a rank sends without the others' agreement.";
 
     "AIRAMP_METRICS_ADDR" metrics_addr: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST), Address,
         Part::Daemon,

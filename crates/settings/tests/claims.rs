@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use airamp_settings::{
-    Environment, Loaded, LogLevel, MAX_FILE_BYTES, Mode, Settings, Source, WireFormat, resolve,
+    Environment, Loaded, LogLevel, MAX_FILE_BYTES, Mode, PatternEffects, Settings, Source, WireFormat,
+    resolve,
 };
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
@@ -90,9 +91,14 @@ fn every_setting_is_read_from_the_file() {
         doubt_ms = 200
         job = "night run"
         enable_ghost_kernels = true
+        ghost_interval_us = 500
+        ghost_max_idle_ms = 300
+        ghost_duty_percent = 0.25
         telemetry = false
         telemetry_dir = "/run/airamp"
         device_timings = false
+        pattern = false
+        pattern_effects = "samples"
         metrics_addr = "::1"
         metrics_port = 1
         metrics_token_file = "/etc/airamp/token"
@@ -126,9 +132,14 @@ fn every_setting_is_read_from_the_file() {
         doubt_ms: 200,
         job: Some("night run".into()),
         enable_ghost_kernels: true,
+        ghost_interval_us: 500,
+        ghost_max_idle_ms: 300,
+        ghost_duty_percent: 0.25,
         telemetry: false,
         telemetry_dir: Some("/run/airamp".into()),
         device_timings: false,
+        pattern: false,
+        pattern_effects: PatternEffects { samples: true, ..PatternEffects::NONE },
         metrics_addr: "::1".parse().expect("an address"),
         metrics_port: 1,
         metrics_token_file: Some("/etc/airamp/token".into()),
@@ -394,4 +405,18 @@ fn a_wrong_value_of_the_daemon_is_named_and_keeps_no_rank_from_compressing() {
     let loaded = from_environment(&[("AIRAMP_METRICS_PORT", "0"), ("AIRAMP_NIC_METRICS", "perhaps")]);
     assert_eq!(loaded.rejected_of_daemon, ["AIRAMP_METRICS_PORT", "AIRAMP_NIC_METRICS"]);
     assert!(loaded.rejected.is_empty());
+}
+
+#[test]
+fn effects_of_the_pattern_are_named_one_by_one_or_all_or_none() {
+    let effects = |text: &str| from_environment(&[("AIRAMP_PATTERN_EFFECTS", text)]);
+    let loaded = effects("plans, CHUNKS");
+    assert_eq!(loaded.settings.pattern_effects, PatternEffects { samples: false, ..PatternEffects::ALL });
+    let shown = loaded.effective().find(|one| one.setting.key == "pattern_effects").expect("a setting");
+    assert_eq!((shown.setting.value)(&loaded.settings).to_string(), "plans,chunks");
+    assert_eq!(effects("none").settings.pattern_effects, PatternEffects::NONE);
+    assert_eq!(effects("all").settings.pattern_effects, PatternEffects::ALL);
+    let wrong = effects("plans,speed");
+    assert_eq!(wrong.settings.pattern_effects, PatternEffects::ALL);
+    assert_only_warning(&wrong, &["AIRAMP_PATTERN_EFFECTS", "`samples`"]);
 }

@@ -51,6 +51,7 @@ pub(crate) fn snapshot(file: &File, header: &Header) -> Result<Snapshot, Unreada
         errors: not_zero((0..layout::RESULTS as i32 - 1).chain([-1]).zip(process.errors.iter())),
         untracked: word(&process.untracked),
         sums: sums(&process.sums),
+        ghosts_measured: ghosts_measured(process),
         communicators: communicators.into_iter().filter_map(Slot::taken).collect(),
         calls_written: word(&process.calls.written),
         events_written: word(&process.events.written),
@@ -126,7 +127,15 @@ fn sums(sums: &layout::Sums) -> Sums {
         compressed_calls: word(&sums.compressed),
         trial_calls: word(&sums.trials),
         ghosts: word(&sums.ghosts),
+        deviations: words(&sums.deviations),
+        pace_changes: word(&sums.pace_changes),
     }
+}
+
+/// Two words that stand alone: both or neither.
+fn ghosts_measured(process: &layout::Process) -> Option<(u64, u64)> {
+    let (without, with) = (word(&process.first_without_ghosts), word(&process.first_with_ghosts));
+    (without != 0 && with != 0).then_some((without, with))
 }
 
 enum Slot {

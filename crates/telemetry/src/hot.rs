@@ -122,6 +122,12 @@ impl Recipe {
     /// The host is not inside the vendor any more.
     #[inline(always)]
     pub fn took_effect(&self, flags: u8, entered: Ticks, times: Times) -> (u64, u64) {
+        self.took_effect_in(0, flags, entered, times)
+    }
+
+    /// The same, in a step of the communicator's rhythm.
+    #[inline(always)]
+    pub fn took_effect_in(&self, step: u32, flags: u8, entered: Ticks, times: Times) -> (u64, u64) {
         let Shape { logical, wire, would_wire, .. } = self.shape;
         self.cell.calls.fetch_add(1, Relaxed);
         self.cell.logical.fetch_add(logical, Relaxed);
@@ -137,13 +143,13 @@ impl Recipe {
                 sequence = issue(place, entered);
             }
         }
-        (sequence, self.record(flags, entered, times, sequence))
+        (sequence, self.record(step, flags, entered, times, sequence))
     }
 
     #[inline(always)]
-    fn record(&self, flags: u8, entered: Ticks, times: Times, sequence: u64) -> u64 {
+    fn record(&self, step: u32, flags: u8, entered: Ticks, times: Times, sequence: u64) -> u64 {
         let about = self.about | u64::from(flags) << 32;
-        let words = [about, self.shape.count, sequence, entered.0, 0, times.0];
+        let words = [about, self.shape.count, sequence, entered.0, u64::from(step), times.0];
         let process = &self.region.process;
         let position = process.calls.written.fetch_add(1, Relaxed);
         let cell = &self.region.calls[position as usize % CALLS];

@@ -1,11 +1,12 @@
 //! The file, word for word. Everything is a little-endian 64-bit word at a fixed offset; a cell that threads share is
-//! alone on its cache line. docs/telemetry.md says the same in prose: a change here is a new `VERSION`.
+//! alone on its cache line. docs/telemetry.md says the same in prose: a change here is a new `VERSION`, but for a spare
+//! word that comes into use and means 'nothing was told' while it is 0.
 
 use std::mem::{offset_of, size_of};
 
 use crate::atomic::AtomicU64;
 use crate::sizes::{DURATION_BUCKETS, HOOK_BUCKETS, SIZE_CLASSES};
-use crate::{Datatype, Kind, Path};
+use crate::{Datatype, Deviation, Kind, Path};
 
 pub(crate) const MAGIC: [u8; 8] = *b"AIRAMPT1";
 pub(crate) const VERSION: u32 = 1;
@@ -20,6 +21,7 @@ pub(crate) const ARRIVALS: usize = 64;
 /// Every so many sequences one arrival is kept longer than the others.
 pub(crate) const MILESTONE: u64 = 256;
 pub(crate) const REASONS: usize = 24;
+pub(crate) const DEVIATIONS: usize = Deviation::ALL.len();
 /// The last counts all results beyond the others.
 pub(crate) const RESULTS: usize = 16;
 
@@ -27,6 +29,7 @@ pub(crate) const HEADER_BYTES: usize = 1024;
 pub(crate) const VENDOR_WORDS: usize = 8;
 pub(crate) const REASON_WORDS: usize = 8;
 pub(crate) const EVENT_TEXT_WORDS: usize = 20;
+pub(crate) const EVENT_WORDS: usize = 4 + EVENT_TEXT_WORDS + 2;
 pub(crate) const DECISION_TEXT_WORDS: usize = 125;
 
 /// # Safety
@@ -58,7 +61,9 @@ pub(crate) struct Process {
     pub(crate) untracked: AtomicU64,
     /// Records of rings that were dropped: too long, or their cell was taken.
     pub(crate) dropped: AtomicU64,
-    pub(crate) _spare: [AtomicU64; 2],
+    /// Nanoseconds of the first kernel after a gap without and with ghost kernels in it; 0: never measured.
+    pub(crate) first_without_ghosts: AtomicU64,
+    pub(crate) first_with_ghosts: AtomicU64,
     pub(crate) vendor: Vendor,
     pub(crate) hook: Hook,
     pub(crate) in_vendor: Spent,
@@ -104,7 +109,10 @@ pub(crate) struct Sums {
     pub(crate) compressed: AtomicU64,
     pub(crate) trials: AtomicU64,
     pub(crate) ghosts: AtomicU64,
-    pub(crate) _spare: [AtomicU64; 7],
+    /// By `names::Deviation`.
+    pub(crate) deviations: [AtomicU64; DEVIATIONS],
+    pub(crate) pace_changes: AtomicU64,
+    pub(crate) _spare: [AtomicU64; 2],
 }
 
 /// How many records a ring ever got.
@@ -225,9 +233,9 @@ pub(crate) struct CallCell {
 #[repr(C, align(64))]
 pub(crate) struct EventCell {
     pub(crate) version: AtomicU64,
-    /// Kind, slot and length; when; a; b; text.
-    pub(crate) words: [AtomicU64; 4 + EVENT_TEXT_WORDS],
-    pub(crate) _spare: [AtomicU64; 7],
+    /// Kind, slot and length; when; a; b; text; step; about.
+    pub(crate) words: [AtomicU64; EVENT_WORDS],
+    pub(crate) _spare: [AtomicU64; 31 - EVENT_WORDS],
 }
 
 #[repr(C, align(64))]
@@ -288,7 +296,7 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EventKind, Reason};
+    use crate::{EventKind, Grew, Reason};
 
     const PAGE: &str = include_str!("../../../docs/telemetry.md");
 
@@ -313,7 +321,8 @@ mod tests {
             (offset_of!(Process, in_vendor), "| 1, 1 | ticks and calls inside"),
             (offset_of!(Process, fallbacks), "| 24 | calls that went to the vendor"),
             (offset_of!(Process, errors), "| 16 | calls that returned an error"),
-            (offset_of!(Process, sums), "| 9 | sums over all communicators"),
+            (offset_of!(Process, sums), "| 14 | sums over all communicators"),
+            (offset_of!(Process, first_without_ghosts), "| 1, 1 | nanoseconds of the first kernel"),
             (offset_of!(Process, calls), "| 1 | head of the calls"),
             (offset_of!(Process, decisions), "| 1 | head of the decisions"),
         ];
@@ -323,7 +332,7 @@ mod tests {
             (offset_of!(Communicator, issuing.vnmse), "| 1 | the last measured vNMSE"),
             (offset_of!(Communicator, completing), "| 1, 1 | the highest sequence seen"),
             (offset_of!(Communicator, completing.polled_at), "| 1 | ticks of the last time such"),
-            (offset_of!(Communicator, sums), "| 9 | sums as in the process"),
+            (offset_of!(Communicator, sums), "| 14 | sums as in the process"),
             (offset_of!(Communicator, agreement), "| 1+1+1+8 | version; agreement"),
             (offset_of!(Communicator, plan), "| 1+1+8 | version; the index"),
             (offset_of!(Communicator, pattern), "| 1+4 | version; pattern"),
@@ -347,6 +356,8 @@ mod tests {
             Kind::ALL.iter().map(|one| one.name()).collect(),
             Path::ALL.iter().map(|one| one.name()).collect(),
             EventKind::ALL.iter().map(|one| one.name()).collect(),
+            Deviation::ALL.iter().map(|one| one.name()).collect(),
+            Grew::ALL.iter().map(|one| one.name()).collect(),
         ];
         for list in lists {
             assert!(PAGE.contains(&format!(": {}.", list.join(", "))), "{list:?}");

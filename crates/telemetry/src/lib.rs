@@ -25,6 +25,7 @@ pub mod sizes;
 mod slot;
 pub mod snapshot;
 mod stale;
+mod standing;
 mod text;
 mod writer;
 
@@ -35,7 +36,8 @@ pub use folder::{Found, folders};
 pub use hot::{Recipe, Shape, Times};
 pub use identity::Identity;
 pub use names::{
-    AgreementState, Datatype, Ended, EventKind, JobSource, Kind, Path, PatternState, Reason, State,
+    AgreementState, Datatype, Deviation, Ended, EventKind, Grew, JobSource, Kind, Path, PatternState, Reason,
+    State,
 };
 pub use process::abandon_in_child;
 pub use reader::{Liveness, Reader, Unreadable};
@@ -43,4 +45,5 @@ pub use sizes::size_class;
 pub use slot::Slot;
 pub use snapshot::Snapshot;
 pub use stale::KEPT_AFTER_DEATH;
+pub use standing::Standing;
 pub use writer::Writer;

@@ -4,6 +4,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::header::Owner;
+use crate::standing::Standing;
 
 /// In another pid namespace, where no lock is held, a process counts as alive for so long after its last sign.
 const QUIET_NS: u64 = 3_600_000_000_000;
@@ -14,7 +15,7 @@ pub(crate) fn this_process() -> Owner {
         pid,
         uid: rustix::process::geteuid().as_raw(),
         namespace: namespace(),
-        started: standing("self").map_or(0, |standing| standing.started),
+        started: Standing::of_this_process().map_or(0, |standing| standing.started),
         boot: boot().unwrap_or_default(),
     }
 }
@@ -25,8 +26,8 @@ pub(crate) fn is_alive(owner: &Owner, file: BorrowedFd<'_>, quiet_ns: u64) -> bo
         return false;
     }
     if is_here(owner) && owner.started != 0 {
-        let found = standing(&owner.pid.to_string());
-        return found.is_some_and(|found| found.started == owner.started && !found.is_dead);
+        let found = Standing::of(owner.pid);
+        return found.is_some_and(|found| found.started == owner.started && !found.is_dead());
     }
     is_locked(file) || quiet_ns < QUIET_NS
 }
@@ -39,26 +40,6 @@ pub(crate) fn is_here(owner: &Owner) -> bool {
 /// False: the machine was started anew since, and its clock with it. True where one of both does not know.
 pub(crate) fn is_of_this_boot(owner: &Owner) -> bool {
     owner.boot == [0; 16] || boot().is_none_or(|boot| owner.boot == boot)
-}
-
-struct Standing {
-    started: u64,
-    /// A zombie: its memory is gone.
-    is_dead: bool,
-}
-
-fn standing(process: &str) -> Option<Standing> {
-    let text = std::fs::read(format!("/proc/{process}/stat")).ok()?;
-    parse(&String::from_utf8_lossy(&text))
-}
-
-/// The name in the second field may hold blanks and parentheses: what counts begins after the last one.
-fn parse(stat: &str) -> Option<Standing> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace();
-    let state = fields.next()?;
-    let started = fields.nth(18)?.parse().ok()?;
-    Some(Standing { started, is_dead: matches!(state, "Z" | "X" | "x") })
 }
 
 fn namespace() -> u64 {
@@ -161,14 +142,5 @@ mod tests {
         print!("locked");
         std::io::Write::flush(&mut std::io::stdout()).unwrap();
         std::thread::sleep(std::time::Duration::from_secs(600));
-    }
-
-    #[test]
-    fn a_process_name_with_parentheses_does_not_move_the_fields() {
-        let fields = "R 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
-        let found = parse(&format!("77 (a) b) Z 9 9) {fields}")).unwrap();
-        assert_eq!((found.started, found.is_dead), (4711, false));
-        assert!(parse("77 (x) Z").is_none() && parse("").is_none());
-        assert!(parse(&format!("7 (x) {}", fields.replace('R', "Z"))).unwrap().is_dead);
     }
 }

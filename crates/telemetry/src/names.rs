@@ -101,7 +101,33 @@ numbered! {
         Warning = "warning",
         Note = "note",
         Ended = "ended",
+        /// `a` calls of a period, `b` its nanoseconds.
+        PatternLocked = "pattern_locked",
+        /// As `PatternLocked`: what the calls no longer follow.
+        PatternDrifting = "pattern_drifting",
+        /// `a` nanoseconds beyond the time foreseen, `b` bytes of the call. `about` is the call's `Kind`, here and in the next three.
+        CallLate = "call_late",
+        /// `a` bytes that were foreseen.
+        CallMissing = "call_missing",
+        /// `b` bytes that nobody foresaw.
+        CallExtra = "call_extra",
+        /// `a` bytes that were foreseen, `b` bytes that came.
+        CallResized = "call_resized",
+        /// `a` nanoseconds of a step before, `b` after; `about` is `Grew`; `step` the first with the new pace.
+        PaceChanged = "pace_changed",
+        /// The text says why.
+        GhostsOff = "ghosts_off",
     }
+}
+
+numbered! {
+    /// How a call differed from what its communicator's rhythm had foreseen.
+    Deviation { Late = "late", Missing = "missing", Extra = "extra", Resized = "resized" }
+}
+
+numbered! {
+    /// What of a step changed its length when the pace changed.
+    Grew { Unknown = "unknown", Communication = "communication", Compute = "compute", Both = "both" }
 }
 
 numbered! {

@@ -110,7 +110,7 @@ fn call(number: u64, cell: &CallCell, line: &Line) -> Option<Call> {
 }
 
 fn event(number: u64, cell: &EventCell, line: &Line) -> Option<Event> {
-    let [small, at, a, b, text @ ..] = words(&cell.words);
+    let [small, at, a, b, text @ .., step, about] = words(&cell.words);
     let [kind, slot, ..] = small.to_le_bytes();
     Some(Event {
         number,
@@ -119,6 +119,8 @@ fn event(number: u64, cell: &EventCell, line: &Line) -> Option<Event> {
         at_ns: line.moment_ns(at),
         a,
         b,
+        step,
+        about,
         text: unpack(text.into_iter(), small >> 32),
     })
 }

@@ -7,7 +7,7 @@ use crate::guarded;
 use crate::layout::{ARRIVALS, Communicator, FACT_WORDS, MILESTONE, REASON_WORDS, SLOTS, Sums};
 use crate::text::put_text;
 use crate::writer::{Writer, add};
-use crate::{AgreementState, CodecCounters, CommunicatorFacts, Ended, PatternState, Ticks, now};
+use crate::{AgreementState, CodecCounters, CommunicatorFacts, Deviation, Ended, PatternState, Ticks, now};
 
 /// A communicator's place in the file. What it is told after `close` and reuse of the place is dropped.
 #[derive(Clone, Copy)]
@@ -193,6 +193,17 @@ impl Slot {
         self.both(|sums| add(&sums.ghosts, launches));
     }
 
+    /// A call was not as the communicator's rhythm had foreseen it. Adds, also where its event is left out.
+    #[inline]
+    pub fn deviated(self, how: Deviation) {
+        self.both(|sums| add(&sums.deviations[how as usize], 1));
+    }
+
+    /// Its steps became longer or shorter, and stay so. Adds.
+    pub fn pace_changed(self) {
+        self.both(|sums| add(&sums.pace_changes, 1));
+    }
+
     /// To the communicator while it is ours, and to the process, whose sums outlive it, in any case.
     #[inline]
     fn both(self, adding: impl Fn(&Sums)) {
@@ -276,10 +287,13 @@ fn clear(place: &Communicator) {
         &sums.compressed,
         &sums.trials,
         &sums.ghosts,
+        &sums.pace_changes,
     ];
     let ended = [&place.ended, &place.ended_at, &place.poisoned];
     let arrivals = place.arrivals.iter().chain(&place.milestones).flat_map(|one| [&one.mixed, &one.at]);
-    let single = issuing.into_iter().chain(completing).chain(sums).chain(ended).chain(arrivals);
+    let deviations = &place.sums.deviations;
+    let single =
+        issuing.into_iter().chain(completing).chain(sums).chain(deviations).chain(ended).chain(arrivals);
     single.for_each(|word| word.store(0, Relaxed));
     guarded::replace(&agreement.version, &agreement.words, &[0; 2 + REASON_WORDS]);
     guarded::replace(&plan.version, &plan.words, &[0; 9]);

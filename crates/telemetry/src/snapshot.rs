@@ -2,8 +2,8 @@
 
 use crate::sizes::{DURATION_BUCKETS, HOOK_BUCKETS, SIZE_CLASSES};
 use crate::{
-    AgreementState, CodecCounters, CommunicatorFacts, Datatype, Ended, EventKind, Identity, Kind, Path,
-    PatternState, Reason, State,
+    AgreementState, CodecCounters, CommunicatorFacts, Datatype, Deviation, Ended, EventKind, Identity, Kind,
+    Path, PatternState, Reason, State,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub untracked: u64,
     /// Sums over all communicators that ever were.
     pub sums: Sums,
+    /// Nanoseconds of the first kernel after a gap, without ghost kernels and with them, once measured.
+    pub ghosts_measured: Option<(u64, u64)>,
     pub communicators: Vec<Communicator>,
     pub calls_written: u64,
     pub events_written: u64,
@@ -97,6 +99,9 @@ pub struct Sums {
     pub compressed_calls: u64,
     pub trial_calls: u64,
     pub ghosts: u64,
+    /// By `Deviation`.
+    pub deviations: [u64; Deviation::ALL.len()],
+    pub pace_changes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -164,6 +169,10 @@ pub struct Event {
     pub at_ns: u64,
     pub a: u64,
     pub b: u64,
+    /// Of the communicator's rhythm; 0: none.
+    pub step: u64,
+    /// What its kind says (`EventKind`).
+    pub about: u64,
     pub text: String,
 }
 

@@ -4,7 +4,7 @@
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::guarded;
 use crate::layout::{
-    CALLS, DECISION_TEXT_WORDS, DECISIONS, EVENT_TEXT_WORDS, EVENTS, PATHS, RESULTS, Region,
+    CALLS, DECISION_TEXT_WORDS, DECISIONS, EVENT_TEXT_WORDS, EVENT_WORDS, EVENTS, PATHS, RESULTS, Region,
 };
 use crate::process::{self, Epoch};
 use crate::sizes::{SIZE_CLASSES, duration_bucket, hook_bucket, size_class};
@@ -117,6 +117,13 @@ impl Writer {
         region.process.errors[place].fetch_add(1, Relaxed);
     }
 
+    /// Sets what the first kernel after a gap takes without and with ghost kernels in the gap.
+    pub fn ghosts_measured(self, without_ns: u64, with_ns: u64) {
+        let Some(region) = self.region() else { return };
+        region.process.first_without_ghosts.store(without_ns, Relaxed);
+        region.process.first_with_ghosts.store(with_ns, Relaxed);
+    }
+
     /// A free slot, or the one that ended longest ago. `None` if all are in use: counted as untracked.
     pub fn open(self, facts: &CommunicatorFacts) -> Option<Slot> {
         let slot = Slot::open(self, facts);
@@ -128,14 +135,21 @@ impl Writer {
 
     /// `text` is cut at 160 bytes.
     pub fn event(self, kind: EventKind, slot: Option<Slot>, a: u64, b: u64, text: &str) {
+        self.event_in_step(kind, slot, 0, [a, b, 0], text);
+    }
+
+    /// An event that belongs to a step of its communicator's rhythm; `words` are a, b and about.
+    pub fn event_in_step(self, kind: EventKind, slot: Option<Slot>, step: u64, words: [u64; 3], text: &str) {
         let Some(region) = self.region() else { return };
         let at = now().0;
-        let mut words = [0; 4 + EVENT_TEXT_WORDS];
+        let [a, b, about] = words;
+        let mut words = [0; EVENT_WORDS];
         let (text_words, length) = pack::<EVENT_TEXT_WORDS>(text);
         let slot = slot.map_or(CallRecord::NO_SLOT, Slot::index);
         words[0] = kind as u64 | u64::from(slot) << 8 | length << 32;
         words[1..4].copy_from_slice(&[at, a, b]);
-        words[4..].copy_from_slice(&text_words);
+        words[4..EVENT_WORDS - 2].copy_from_slice(&text_words);
+        words[EVENT_WORDS - 2..].copy_from_slice(&[step, about]);
         let position = region.process.events.written.fetch_add(1, Relaxed);
         let cell = &region.events[position as usize % EVENTS];
         region.process.active.store(at, Relaxed);

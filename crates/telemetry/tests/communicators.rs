@@ -58,6 +58,31 @@ fn what_a_communicator_tells_is_read_back() {
 }
 
 #[test]
+fn what_broke_the_rhythm_is_counted_by_kind_and_not_for_the_next_holder() {
+    let place = Place::new();
+    let writer = place.writer();
+    let slot = writer.open(&facts(1)).unwrap();
+    for (how, times) in Deviation::ALL.iter().zip(1..) {
+        (0..times).for_each(|_| slot.deviated(*how));
+    }
+    slot.pace_changed();
+    let found = communicator(&place, slot.index()).sums;
+    assert_eq!((found.deviations, found.pace_changes), ([1, 2, 3, 4], 1));
+    let others: Vec<Slot> = (1..32).map(|name| writer.open(&facts(name)).unwrap()).collect();
+    slot.close(Ended::Destroyed);
+    slot.deviated(Deviation::Late);
+    let next = writer.open(&facts(2)).unwrap();
+    assert_eq!((next.index(), others.len()), (slot.index(), 31));
+    let found = communicator(&place, next.index()).sums;
+    assert_eq!((found.deviations, found.pace_changes), ([0; 4], 0));
+    let process = place.only().snapshot().unwrap();
+    assert_eq!((process.sums.deviations, process.sums.pace_changes), ([2, 2, 3, 4], 1));
+    assert_eq!(process.ghosts_measured, None);
+    writer.ghosts_measured(160_000, 50_000);
+    assert_eq!(place.only().snapshot().unwrap().ghosts_measured, Some((160_000, 50_000)));
+}
+
+#[test]
 fn sequences_count_up_and_their_last_arrivals_are_kept() {
     let place = Place::new();
     let slot = place.writer().open(&facts(1)).unwrap();

@@ -46,6 +46,26 @@ fn what_was_overwritten_is_counted_as_lost() {
 }
 
 #[test]
+fn an_event_of_the_rhythm_has_its_step_and_what_it_is_about() {
+    let place = Place::new();
+    let writer = place.writer();
+    let (most, text) = (u64::MAX, "x".repeat(160));
+    writer.event_in_step(EventKind::PaceChanged, None, 812, [5, 9, Grew::Compute as u64], "slower");
+    writer.event_in_step(EventKind::CallLate, None, most, [most; 3], &text);
+    writer.event(EventKind::Note, None, 1, 2, "");
+    let events = place.only().events_since(0).unwrap().items;
+    let told: Vec<_> = events.iter().map(|e| (e.kind, e.step, e.a, e.b, e.about, e.text.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (EventKind::PaceChanged, 812, 5, 9, 2, "slower"),
+            (EventKind::CallLate, most, most, most, most, text.as_str()),
+            (EventKind::Note, 0, 1, 2, 0, ""),
+        ]
+    );
+}
+
+#[test]
 fn a_decision_comes_whole_or_is_counted_as_dropped() {
     let place = Place::new();
     let writer = place.writer();

@@ -81,4 +81,12 @@ pub struct Pattern {
     pub confidence: f64,
     pub period_s: Option<f64>,
     pub step: u64,
+    /// Of a step; null: not known.
+    #[serde(default)]
+    pub period_calls: Option<u32>,
+    /// Calls that were not as foreseen, of all kinds.
+    #[serde(default)]
+    pub deviations: u64,
+    #[serde(default)]
+    pub pace_changes: u64,
 }

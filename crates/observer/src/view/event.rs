@@ -59,10 +59,15 @@ pub enum FindingKind {
     Accuracy,
     FallbackStorm,
     DeadProcess,
+    /// The job stopped doing what it had done step for step.
+    RhythmBroken,
+    /// A rank comes late for its own rhythm.
+    LateCall,
+    SlowerPace,
 }
 
 impl FindingKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::LateRank,
         Self::Hang,
         Self::LatencySpike,
@@ -70,6 +75,9 @@ impl FindingKind {
         Self::Accuracy,
         Self::FallbackStorm,
         Self::DeadProcess,
+        Self::RhythmBroken,
+        Self::LateCall,
+        Self::SlowerPace,
     ];
 
     pub fn name(self) -> &'static str {
@@ -81,6 +89,9 @@ impl FindingKind {
             Self::Accuracy => "accuracy",
             Self::FallbackStorm => "fallback_storm",
             Self::DeadProcess => "dead_process",
+            Self::RhythmBroken => "rhythm_broken",
+            Self::LateCall => "late_call",
+            Self::SlowerPace => "slower_pace",
         }
     }
 }

@@ -39,6 +39,12 @@ pub struct Job {
     pub host_share: Option<f64>,
     pub bound_by: BoundBy,
     pub gain: Gain,
+    /// Locked when all ranks that have a rhythm are; the step of the slowest.
+    #[serde(default)]
+    pub rhythm: Rhythm,
+    /// The newest, oldest first.
+    #[serde(default)]
+    pub pace_changes: Vec<PaceChange>,
     pub ranks: Vec<Rank>,
     pub communicators: Vec<Communicator>,
     pub classes: Vec<Class>,
@@ -114,10 +120,53 @@ pub struct Rank {
     /// How often it was the last to arrive, 0 to 1.
     pub last_share: Option<f64>,
     pub late: bool,
+    #[serde(default)]
+    pub rhythm: Rhythm,
+    /// What ghost kernels bring; null until it was measured.
+    #[serde(default)]
+    pub ghosts: Option<GhostGain>,
     pub totals: Totals,
     pub rates: Rates,
     /// Lag by the largest of the job's, 0 to 1; 1 also for a rank that is missing.
     pub heat: f64,
+}
+
+/// The step that repeats: that of the communicator whose step takes longest, of those that are locked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rhythm {
+    /// off, learning, locked or drifting.
+    pub state: Word,
+    pub step: Option<u64>,
+    pub step_s: Option<f64>,
+    /// Calls of a step on that communicator.
+    pub step_calls: Option<u32>,
+}
+
+/// Steps became longer or shorter, and stayed so.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PaceChange {
+    pub time_unix_ms: u64,
+    pub communicator: String,
+    /// The first with the new pace.
+    pub step: u64,
+    pub before_s: f64,
+    pub after_s: f64,
+    /// Those that saw it, at most 64.
+    pub ranks: Vec<RankPace>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankPace {
+    pub rank: Option<u32>,
+    /// What of its step grew, or shrank: unknown, communication, compute or both.
+    pub grew: Word,
+}
+
+/// The first kernel after a gap, without and with ghost kernels in the gap.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GhostGain {
+    pub without_s: f64,
+    pub with_s: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,23 +5,21 @@
 mod communicator;
 mod event;
 mod job;
-mod machine;
 mod totals;
 
-use std::borrow::Cow;
-
+use airamp_machine::Reading;
 use serde::{Deserialize, Serialize};
 
 pub use communicator::{Communicator, CommunicatorState, Member, MemberState, Pattern};
 pub use event::{Event, Finding, FindingKind, Severity};
 pub use job::{
-    Bound, BoundBy, Class, Exemplar, Gain, Job, JobState, Latency, OnLink, ProcessState, Rank, Sizes,
+    Bound, BoundBy, Class, Exemplar, Gain, GhostGain, Job, JobState, Latency, OnLink, PaceChange,
+    ProcessState, Rank, RankPace, Rhythm, Sizes,
 };
-pub use machine::{Device, Nic, RdmaCounter, RdmaPort, Tcp};
-pub use totals::{Calls, Errors, Fallbacks, Rates, Totals};
+pub use totals::{Calls, Deviations, Errors, Fallbacks, Rates, Totals};
 
 /// A word of a fixed vocabulary, such as `all_reduce`: borrowed by who writes it, owned by who parsed it.
-pub type Word = Cow<'static, str>;
+pub use airamp_machine::Word;
 
 pub const SCHEMA: u32 = 1;
 
@@ -47,16 +45,10 @@ pub struct Node {
     pub events: Vec<Event>,
     /// What is wrong now.
     pub findings: Vec<Finding>,
-    pub devices: Vec<Device>,
-    pub nics: Vec<Nic>,
-    pub rdma_ports: Vec<RdmaPort>,
-    pub tcp: Tcp,
-    /// Why a list of hardware is empty or shortened.
-    pub machine_notes: Vec<String>,
-    /// How long ago the devices were read; null: not yet.
-    pub devices_age_s: Option<f64>,
-    /// The same of `nics`, `rdma_ports` and `tcp`.
-    pub nics_age_s: Option<f64>,
+    /// Devices and network, which stand beside the rest in the JSON. The observer leaves them empty; `airampd` fills
+    /// them in.
+    #[serde(flatten)]
+    pub machine: Reading,
     /// Of all jobs since the observer began, ended and forgotten ones too.
     pub totals: Totals,
     pub rates: Rates,

@@ -26,6 +26,11 @@ pub struct Totals {
     pub compressed_calls: u64,
     pub trial_calls: u64,
     pub ghosts: u64,
+    /// Calls that were not as the rhythm had foreseen them; one row per kind that occurred.
+    #[serde(default)]
+    pub deviations: Vec<Deviations>,
+    #[serde(default)]
+    pub pace_changes: u64,
     /// Events that the process overwrote before anybody read them.
     pub events_lost: u64,
     /// Communicators that found no slot.
@@ -47,6 +52,20 @@ pub struct Calls {
 pub struct Fallbacks {
     pub reason: Word,
     pub calls: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Deviations {
+    /// late, missing, extra or resized.
+    pub kind: Word,
+    pub calls: u64,
+}
+
+impl Deviations {
+    /// All there are.
+    pub fn kinds() -> impl Iterator<Item = &'static str> {
+        airamp_telemetry::Deviation::ALL.iter().map(|kind| kind.name())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

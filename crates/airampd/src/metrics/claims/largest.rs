@@ -125,7 +125,7 @@ fn bound(labels: &[&str]) -> usize {
         "reason" => REASONS,
         "result" => RESULTS,
         "from_bytes" => SIZE_CLASSES,
-        "process" => 2,
+        "process" | "ghosts" => 2,
         "code" => daemon().requests.len(),
         // One job; one state, decision or identity at a time; the links of the model.
         _ => 1,

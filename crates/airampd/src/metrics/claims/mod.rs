@@ -175,7 +175,31 @@ fn what_nobody_has_measured_has_no_sample() {
         let [workload, rank] = of(rank);
         open.value("airamp_pattern_confidence_ratio", &[workload, rank, ("slot", &slot)])
     };
-    assert_eq!((confidence("0"), confidence("1")), (None, Some(0.0)));
+    assert_eq!((confidence("0"), confidence("1")), (None, Some(0.97)));
+}
+
+#[test]
+fn a_rank_with_a_rhythm_has_every_kind_of_deviation_and_one_without_has_none() {
+    let mut node = Node::example();
+    let job: &mut Job = &mut node.jobs[0];
+    let label = job.label.clone();
+    (job.ranks[1].rhythm, job.ranks[1].totals.pace_changes) = (Default::default(), 0);
+    job.ranks[1].rhythm.state = "off".into();
+    let (open, _) = pages(&node);
+    let of = |rank, kind| {
+        let labels = [("workload", label.as_str()), ("rank", rank), ("kind", kind)];
+        open.value("airamp_pattern_deviations_total", &labels)
+    };
+    assert_eq!((of("3", "late"), of("3", "extra"), of("0", "missing")), (Some(14.0), Some(0.0), Some(1.0)));
+    assert_eq!((of("1", "late"), of("2", "resized")), (None, Some(0.0)));
+    let rank = |name, rank| open.value(name, &[("workload", label.as_str()), ("rank", rank)]);
+    assert_eq!((rank("airamp_step_seconds", "0"), rank("airamp_step_seconds", "1")), (Some(0.512), None));
+    assert_eq!((rank("airamp_step", "3"), rank("airamp_pace_changes_total", "1")), (Some(1169.0), None));
+    let ghosts = |ghosts| {
+        let labels = [("workload", label.as_str()), ("rank", "0"), ("ghosts", ghosts)];
+        open.value("airamp_ghost_first_kernel_seconds", &labels)
+    };
+    assert_eq!((ghosts("without"), ghosts("with")), (Some(0.000158), Some(0.000049)));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use airamp_observer::view::{Node, RdmaCounter};
+use airamp_machine::RdmaCounter;
+use airamp_observer::view::Node;
 
 use super::grammar::is_name;
 use super::pages;
@@ -97,11 +98,11 @@ fn every_row_has_samples_in_the_example() {
     for member in job.communicators.iter_mut().flat_map(|communicator| &mut communicator.ranks) {
         (member.pattern.state, member.pattern.period_s) = ("locked".into(), Some(0.5));
     }
-    let device = &mut node.devices[0];
+    let device = &mut node.machine.devices[0];
     device.throttle = Some(vec!["power_cap".into()]);
     device.last_xid = Some(31);
     (device.pcie_sent_bytes, device.pcie_received_bytes) = (Some(1), Some(2));
-    let port = &mut node.rdma_ports[0];
+    let port = &mut node.machine.rdma_ports[0];
     port.counters = vec![RdmaCounter { name: "out_of_sequence".into(), value: 4 }];
     let (open, _) = pages(&node);
     for family in families() {

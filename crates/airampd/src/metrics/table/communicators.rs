@@ -95,34 +95,6 @@ const FAMILIES: &[Family] = &[
         communicators(look, out, CommunicatorState::Poisoned);
     })
     .labels(COMMUNICATOR),
-    gauge(
-        "airamp_pattern_state",
-        "1 for the state of the learnt pattern of calls: off, learning, locked or drifting.",
-        |look, out| {
-            for row in &look.members {
-                let [workload, rank, slot] = row.labels();
-                out.add(&[workload, rank, slot, &row.member.pattern.state], 1_u64);
-            }
-        },
-    )
-    .labels(&["workload", "rank", "slot", "state"]),
-    gauge(
-        "airamp_pattern_confidence_ratio",
-        "How well calls fit the learnt pattern, 0 to 1; none while the pattern is off.",
-        |look, out| {
-            each(look, out, |row| {
-                let pattern = &row.member.pattern;
-                (pattern.state != "off").then_some(pattern.confidence)
-            });
-        },
-    )
-    .labels(MEMBER)
-    .unit("ratio"),
-    gauge("airamp_pattern_period_seconds", "Length of the step that the pattern found.", |look, out| {
-        each(look, out, |row| row.member.pattern.period_s);
-    })
-    .labels(MEMBER)
-    .unit("seconds"),
 ];
 
 /// Whether each communicator is in that state.

@@ -56,14 +56,6 @@ const FAMILIES: &[Family] = &[
         },
     )
     .labels(RANK),
-    counter(
-        "airamp_ghost_kernels",
-        "Kernels launched to keep the device awake in idle gaps.",
-        |look, out| {
-            each(look, out, |rank| rank.totals.ghosts);
-        },
-    )
-    .labels(RANK),
     gauge(
         "airamp_compression_vnmse",
         "Error of the last sampled result: squared, by the squared norm of the exact one.",

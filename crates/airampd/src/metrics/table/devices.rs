@@ -1,6 +1,6 @@
 //! GPUs, as their driver counts them.
 
-use airamp_observer::view::Device;
+use airamp_machine::Device;
 
 use crate::metrics::family::{Family, Section, counter, gauge, info};
 use crate::metrics::look::Look;
@@ -18,9 +18,12 @@ const DEVICE: &[&str] = &["device"];
 
 const FAMILIES: &[Family] = &[
     info("airamp_device", "The device behind a number.", |look, out| {
-        for device in &look.node.devices {
+        for device in &look.node.machine.devices {
             let pci = device.pci.as_deref().unwrap_or_default();
-            out.add(&[&device.index.to_string(), &device.maker, &device.uuid, &device.name, pci], 1_u64);
+            out.add(
+                &[&device.index.to_string(), device.maker.name(), &device.uuid, &device.name, pci],
+                1_u64,
+            );
         }
     })
     .labels(&["device", "maker", "device_uuid", "name", "pci"]),
@@ -65,7 +68,7 @@ const FAMILIES: &[Family] = &[
         "airamp_device_throttled",
         "1 for each reason why the clocks are lower than asked for.",
         |look, out| {
-            for device in &look.node.devices {
+            for device in &look.node.machine.devices {
                 for reason in device.throttle.iter().flatten() {
                     out.add(&[&device.index.to_string(), reason], 1_u64);
                 }
@@ -128,13 +131,13 @@ const FAMILIES: &[Family] = &[
 const DIRECTIONS: [&str; 2] = ["sent", "received"];
 
 fn each<V: Value>(look: &Look<'_>, out: &mut Samples<'_>, value: fn(&Device) -> V) {
-    for device in &look.node.devices {
+    for device in &look.node.machine.devices {
         out.add(&[&device.index.to_string()], value(device));
     }
 }
 
 fn both(look: &Look<'_>, out: &mut Samples<'_>, names: [&str; 2], values: fn(&Device) -> [Option<u64>; 2]) {
-    for device in &look.node.devices {
+    for device in &look.node.machine.devices {
         for (name, value) in names.into_iter().zip(values(device)) {
             out.add(&[&device.index.to_string(), name], value);
         }

@@ -10,6 +10,7 @@ mod jobs;
 mod network;
 mod node;
 mod ranks;
+mod rhythm;
 
 use super::family::Section;
 
@@ -20,6 +21,7 @@ pub const TABLE: &[Section] = &[
     ranks::SECTION,
     communicators::SECTION,
     compression::SECTION,
+    rhythm::SECTION,
     devices::SECTION,
     network::SECTION,
     daemon::SECTION,

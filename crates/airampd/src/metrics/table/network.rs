@@ -1,6 +1,6 @@
 //! Network interfaces, RDMA ports and TCP, as the kernel counts them.
 
-use airamp_observer::view::{Nic, RdmaPort};
+use airamp_machine::{Nic, RdmaPort};
 
 use crate::metrics::family::{Family, Section, counter, gauge};
 use crate::metrics::look::Look;
@@ -19,7 +19,7 @@ const PORT: &[&str] = &["port", "direction"];
 
 const FAMILIES: &[Family] = &[
     gauge("airamp_nic_up", "1 for an interface that is up.", |look, out| {
-        for nic in &look.node.nics {
+        for nic in &look.node.machine.nics {
             out.add(&[&nic.name], nic.state == "up");
         }
     })
@@ -28,7 +28,7 @@ const FAMILIES: &[Family] = &[
         "airamp_nic_speed_bytes_per_second",
         "What the interface can carry in one direction.",
         |look, out| {
-            for nic in &look.node.nics {
+            for nic in &look.node.machine.nics {
                 out.add(&[&nic.name], nic.speed_bits_per_s.map(|bits| bits / 8));
             }
         },
@@ -53,20 +53,20 @@ const FAMILIES: &[Family] = &[
     })
     .labels(NIC),
     gauge("airamp_rdma_up", "1 for an RDMA port that is active.", |look, out| {
-        for port in &look.node.rdma_ports {
+        for port in &look.node.machine.rdma_ports {
             out.add(&[&port_label(port)], port.state.eq_ignore_ascii_case("active"));
         }
     })
     .labels(&["port"]),
     gauge("airamp_rdma_speed_bytes_per_second", "What the port can carry in one direction.", |look, out| {
-        for port in &look.node.rdma_ports {
+        for port in &look.node.machine.rdma_ports {
             out.add(&[&port_label(port)], port.rate_bits_per_s.map(|bits| bits / 8));
         }
     })
     .labels(&["port"])
     .unit("bytes_per_second"),
     counter("airamp_rdma_bytes", "Bytes over the RDMA port.", |look, out| {
-        for port in &look.node.rdma_ports {
+        for port in &look.node.machine.rdma_ports {
             for (direction, bytes) in DIRECTIONS.into_iter().zip([port.sent_bytes, port.received_bytes]) {
                 out.add(&[&port_label(port), direction], bytes);
             }
@@ -78,7 +78,7 @@ const FAMILIES: &[Family] = &[
         "airamp_rdma_events",
         "Further counters of the port, by the kernel's name for them.",
         |look, out| {
-            for port in &look.node.rdma_ports {
+            for port in &look.node.machine.rdma_ports {
                 for counter in &port.counters {
                     out.add(&[&port_label(port), &counter.name], counter.value);
                 }
@@ -87,25 +87,25 @@ const FAMILIES: &[Family] = &[
     )
     .labels(&["port", "event"]),
     counter("airamp_tcp_segments", "TCP segments of the node.", |look, out| {
-        let tcp = &look.node.tcp;
+        let tcp = &look.node.machine.tcp;
         for (direction, segments) in DIRECTIONS.into_iter().zip([tcp.sent_segments, tcp.received_segments]) {
             out.add(&[direction], segments);
         }
     })
     .labels(&["direction"]),
     counter("airamp_tcp_retransmitted_segments", "TCP segments that the node sent again.", |look, out| {
-        out.add(&[], look.node.tcp.retransmitted_segments);
+        out.add(&[], look.node.machine.tcp.retransmitted_segments);
     }),
     counter("airamp_tcp_receive_errors", "TCP segments received with errors.", |look, out| {
-        out.add(&[], look.node.tcp.receive_errors);
+        out.add(&[], look.node.machine.tcp.receive_errors);
     }),
     counter("airamp_tcp_timeouts", "Times that TCP waited in vain for an answer.", |look, out| {
-        out.add(&[], look.node.tcp.timeouts);
+        out.add(&[], look.node.machine.tcp.timeouts);
     }),
 ];
 
 fn nics(look: &Look<'_>, out: &mut Samples<'_>, values: fn(&Nic) -> [Option<u64>; 2]) {
-    for nic in &look.node.nics {
+    for nic in &look.node.machine.nics {
         for (direction, value) in DIRECTIONS.into_iter().zip(values(nic)) {
             out.add(&[&nic.name, direction], value);
         }
