@@ -20,6 +20,7 @@ mod trailer;
 pub mod wire;
 
 pub use brain::Brain;
+pub use control::without_signals;
 pub use hub::Hub;
 pub use options::{Cut, GRACE, Log, Options, Timeouts};
 pub use process::abandon_in_child;

@@ -87,6 +87,12 @@ pub const TABLE: &[Setting] = &[
         "What waits for all work of the device: 0 nothing, 1 freeing memory and loading a module, 2 allocating too.",
     ),
     row(
+        "AIRAMP_EMU_WAKE",
+        Kind::Text,
+        "",
+        "`idle_ms:wake_us`: a kernel takes so much longer where none has run in the process for that long. Empty: devices never sleep.",
+    ),
+    row(
         "AIRAMP_EMU_RACECHECK",
         Kind::Switch,
         "1",

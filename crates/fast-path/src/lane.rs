@@ -6,7 +6,8 @@ use crate::connect;
 use crate::error::FastPathError;
 use crate::first_launches;
 use crate::measurement::{MEASUREMENTS, Measurement};
-use crate::plan::{Plan, Unsuitable, largest_packet_bytes};
+use crate::memo::Memo;
+use crate::plan::{Plan, Unsuitable, fitting_variant, largest_packet_bytes};
 use crate::shape::{Algorithm, Shape};
 use crate::wire::Wire;
 use airamp_codec::{Format, Stats};
@@ -46,6 +47,7 @@ pub struct Lane {
     pub(crate) measurements: [Measurement; MEASUREMENTS],
     arena_bytes: usize,
     codec_ns_per_byte: f64,
+    memo: Memo,
     can_capture: bool,
     taken: AtomicBool,
     stopped: AtomicBool,
@@ -76,6 +78,7 @@ impl Lane {
             arena,
             measurements,
             codec_ns_per_byte,
+            memo: Memo::new(),
             can_capture: gpu.records_external_events(),
             gpu,
             context,
@@ -94,9 +97,19 @@ impl Lane {
         Plan::new(count, self.wire.ranks, self.arena_bytes, shape)
     }
 
+    /// The same for that variant, looked up where such a call came before.
+    pub fn known_plan(&self, count: usize, variant: u8, shape: Shape) -> Result<Plan, Unsuitable> {
+        self.memo.plan((count, self.wire.ranks, variant), shape, || self.plan(count, shape))
+    }
+
     /// The same for a dry run of it.
     pub fn dry_plan(&self, count: usize, shape: Shape) -> Result<Plan, Unsuitable> {
         Plan::dry(count, self.wire.ranks, self.arena_bytes, shape)
+    }
+
+    /// Of the variants that are tried only where they fit, the one that fits calls of so many elements.
+    pub fn fitting_variant(&self, count: usize) -> Option<u8> {
+        fitting_variant(count, self.wire.ranks, self.arena_bytes)
     }
 
     /// The shapes that plans can have here; variant n of a call is the nth.

@@ -137,6 +137,20 @@ impl Plan {
         of_chunk(0) * last + of_chunk(last)
     }
 
+    /// Blocks that this rank's kernels write for one call: those of the input, and of what it reduces.
+    pub fn blocks(&self, rank: usize) -> usize {
+        let Some(last) = self.steps.checked_sub(1) else { return 0 };
+        let of_chunk = |step| {
+            let chunk = self.chunk(step);
+            let reduced = match self.shape.algorithm {
+                Algorithm::OneShot => 0,
+                Algorithm::TwoShot => chunk.shard_elements(rank),
+            };
+            chunk.elements.div_ceil(BLOCK) + reduced.div_ceil(BLOCK)
+        };
+        of_chunk(0) * last + of_chunk(last)
+    }
+
     pub(crate) fn chunk(&self, step: usize) -> Chunk {
         let packets = self.layout().packets_per_chunk();
         let start = step * self.packet_elements * packets;
@@ -228,6 +242,20 @@ pub(crate) fn largest_packet_bytes(ranks: usize, arena_bytes: usize) -> usize {
         packet_bytes(layout.largest_packet(arena_bytes))
     };
     Shape::candidates(ranks).iter().map(of).max().unwrap_or(0)
+}
+
+/// With so many chunks most of a call's kernels run beside an exchange.
+const OVERLAPPING: usize = 4;
+
+/// The first of the variants for special calls that cuts so many elements into chunks which overlap. None where one of
+/// the others already does.
+pub(crate) fn fitting_variant(count: usize, ranks: usize, arena_bytes: usize) -> Option<u8> {
+    let overlaps = |shape: &Shape| {
+        Plan::new(count, ranks, arena_bytes, *shape).is_ok_and(|plan| plan.steps >= OVERLAPPING)
+    };
+    let first = Shape::candidates(ranks).iter().position(overlaps)?;
+    let (tried, _) = Shape::variants(ranks);
+    u8::try_from(first).ok().filter(|first| *first >= tried)
 }
 
 /// Bytes of the smallest arena with which so many ranks can make a call of the usual shape.

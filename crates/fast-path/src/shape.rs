@@ -20,20 +20,39 @@ pub struct Shape {
 
 const ONE_SHOT: Shape = Shape { algorithm: Algorithm::OneShot, parts: 1 };
 const ONE_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 4 };
+const ONE_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 16 };
+const ONE_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 64 };
 const TWO_SHOT: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 1 };
 const TWO_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 4 };
+const TWO_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 16 };
+const TWO_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 64 };
+
+/// Of the list of candidates: a plan names one by its place, so that ranks with different lists must not agree.
+/// Raised with every change of the list.
+pub const SHAPES_VERSION: u32 = 2;
+
+/// Of the candidates, the last ones are tried only for calls that they fit.
+const FITTED: usize = 2;
 
 impl Shape {
     /// What so many ranks choose among, the usual one first. A lane is connected for these and no others.
     pub fn candidates(ranks: usize) -> &'static [Shape] {
         match ranks {
             // Send and Recv would cost device memory that two ranks need not spend.
-            0..=2 => &[ONE_SHOT, ONE_SHOT_IN_PARTS],
+            0..=2 => &[ONE_SHOT, ONE_SHOT_IN_PARTS, ONE_SHOT_IN_SMALL_PARTS, ONE_SHOT_IN_SMALLEST_PARTS],
             // The one-shot moves half as many bytes again as the two-shot with three ranks, twice as many with
             // four; small calls may still gain by the exchange that it saves.
-            3..=4 => &[TWO_SHOT, TWO_SHOT_IN_PARTS, ONE_SHOT],
-            _ => &[TWO_SHOT, TWO_SHOT_IN_PARTS],
+            3..=4 => {
+                &[TWO_SHOT, TWO_SHOT_IN_PARTS, ONE_SHOT, TWO_SHOT_IN_SMALL_PARTS, TWO_SHOT_IN_SMALLEST_PARTS]
+            }
+            _ => &[TWO_SHOT, TWO_SHOT_IN_PARTS, TWO_SHOT_IN_SMALL_PARTS, TWO_SHOT_IN_SMALLEST_PARTS],
         }
+    }
+
+    /// How many of the candidates are tried for all calls, and how many, behind them, only where they fit.
+    pub fn variants(ranks: usize) -> (u8, u8) {
+        let tried = Self::candidates(ranks).len() - FITTED;
+        (tried as u8, FITTED as u8)
     }
 
     /// The first of the candidates.

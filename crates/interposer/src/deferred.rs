@@ -36,3 +36,16 @@ impl Deferred {
         unsafe { (self.call)(self.words.as_ptr()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deferred_call_keeps_its_arguments() {
+        let (a, b) = (3, 4);
+        let deferred = Deferred::new(move || NcclResult(a * 10 + b));
+        let copy = deferred;
+        assert_eq!((deferred.run(), copy.run()), (NcclResult(34), NcclResult(34)));
+    }
+}

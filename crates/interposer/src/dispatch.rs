@@ -9,9 +9,9 @@ use crate::compression::Joining;
 use crate::deferred::Deferred;
 use crate::lifecycle::{self, warn_once};
 use crate::thread::{self, Expected, Thread};
-use crate::{clique::Clique, compression, log, startup, telemetry};
+use crate::{clique::Clique, compression, log, rhythm, startup, telemetry};
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What the part before leaves for the part after.
 #[derive(Clone, Copy)]
@@ -70,8 +70,8 @@ pub(crate) fn dispatch(
     call: Call,
     forward: impl FnOnce() -> NcclResult + Copy + 'static,
 ) -> NcclResult {
-    if compression::is_on() {
-        return while_compressing(function, vendor, call, Deferred::new(forward));
+    if ATTENTION.load(Ordering::Relaxed) != 0 {
+        return with_attention(function, vendor, call, Deferred::new(forward));
     }
     if startup::is_inert() {
         return forward();
@@ -83,11 +83,40 @@ pub(crate) fn dispatch(
     observe_as::<true>(thread, function, vendor, &call, forward)
 }
 
+/// What calls have to look out for besides, one bit each: one load for all of it.
+static ATTENTION: AtomicU8 = AtomicU8::new(0);
+/// A communicator of this process has compressed.
+pub(crate) const COMPRESSING: u8 = 1;
+/// Somebody uses the time until the next call.
+pub(crate) const GAPS_ARE_USED: u8 = 2;
+
+pub(crate) fn attend_to(bit: u8) {
+    ATTENTION.fetch_or(bit, Ordering::SeqCst);
+}
+
+/// For a forked child, too.
+pub(crate) fn attend_no_more_to(bit: u8) {
+    ATTENTION.fetch_and(!bit, Ordering::Relaxed);
+}
+
+#[cold]
 #[inline(never)]
-fn while_compressing(function: &'static str, vendor: u8, call: Call, forward: Deferred) -> NcclResult {
+fn with_attention(function: &'static str, vendor: u8, call: Call, forward: Deferred) -> NcclResult {
+    let attention = ATTENTION.load(Ordering::Relaxed);
+    let is_compressing = attention & COMPRESSING != 0;
+    if !is_compressing && startup::is_inert() {
+        return forward.run();
+    }
     let thread = thread::current();
     if thread.is_inside_vendor() {
         return forward.run();
+    }
+    // Whoever uses the time until the next call stops at once. A health check is none.
+    if attention & GAPS_ARE_USED != 0 && matches!(call, Call::Operation(_) | Call::Group(_)) {
+        rhythm::call_came();
+    }
+    if !is_compressing {
+        return observe_as::<true>(thread, function, vendor, &call, move || forward.run());
     }
     telemetry::around(thread, function, || compression::dispatch(thread, function, vendor, call, forward))
 }

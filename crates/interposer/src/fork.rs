@@ -1,7 +1,7 @@
 //! A forked child: it owns none of its parent's communicators and is in none of its calls.
 //! It stays out of everything until it makes a communicator of its own.
 
-use crate::{communicators, compression, telemetry, thread};
+use crate::{communicators, compression, ghosts, telemetry, thread};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static BYSTANDER: AtomicBool = AtomicBool::new(false);
@@ -15,6 +15,7 @@ unsafe extern "C" fn in_child() {
     BYSTANDER.store(true, Ordering::Relaxed);
     airamp_control::abandon_in_child();
     telemetry::abandon();
+    ghosts::abandon();
     communicators::clear();
     compression::clear();
     thread::with(thread::Thread::clear);

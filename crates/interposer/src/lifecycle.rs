@@ -25,6 +25,9 @@ pub(crate) fn created(
     // SAFETY: the vendor has just read the id, and accepted `at` as the place for the handle.
     let (id, comm) = unsafe { (id.as_ref(), std::ptr::read_volatile(at)) };
     let facts = Facts { clique: id.map_or(Clique::UNKNOWN, Clique::of_id), ..facts };
+    if telemetry::is_on() {
+        id.into_iter().for_each(telemetry::meet_by);
+    }
     let Some(known) = enter(comm, &facts) else {
         seated.iter().for_each(|seated| seated.end());
         return;

@@ -57,9 +57,9 @@ pub(crate) fn start(options: &Options) -> io::Result<(Arc<Mailbox>, JoinHandle<(
     Ok((mailbox, thread))
 }
 
-/// A thread inherits the mask of the one that makes it. Signals of the thread's own faults stay: a debugger or a
+/// Makes a thread that takes no signals, since one inherits the mask of the thread that makes it. Signals of the thread's own faults stay: a debugger or a
 /// crash reporter of the application wants to see those.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are initialised by the calls that get their addresses before anything reads them.

@@ -28,6 +28,7 @@ pub mod process;
 mod queue;
 mod races;
 pub mod replay;
+mod slumber;
 pub mod stream;
 pub mod user_object;
 mod work;

@@ -16,7 +16,7 @@ use super::device::Device;
 use super::handles::Handles;
 use super::kernels::{self, Kernel, Launch};
 use super::work::{Operation, Run};
-use super::{Answer, Fault, capture, context, memory, report, stream};
+use super::{Answer, Fault, capture, context, memory, report, slumber, stream};
 use crate::environment;
 
 pub use code_object::{Architecture, image_len};
@@ -119,6 +119,7 @@ pub fn launch(function: usize, stream: usize, launch: Launch) -> Answer<()> {
         let launch = Arc::clone(&launch);
         let failure = fails.then(|| failure.clone());
         Box::new(move || {
+            slumber::wake();
             failure.map_or_else(|| (kernel.run)(&launch), Err)?;
             spoiled.map_or(Ok(()), kernels::flip_a_bit)
         })

@@ -44,6 +44,23 @@ fn the_usual_shape_cuts_as_it_always_has() {
 }
 
 #[test]
+fn a_rank_writes_the_blocks_of_its_input_and_those_of_its_shards() {
+    for plan in plans() {
+        let blocks_of = |elements: &dyn Fn(Chunk) -> usize| -> usize {
+            (0..plan.steps).map(|step| elements(plan.chunk(step)).div_ceil(BLOCK)).sum()
+        };
+        let input = blocks_of(&|chunk| chunk.elements);
+        for rank in [0, plan.ranks - 1] {
+            let reduced = match plan.shape.algorithm {
+                Algorithm::OneShot => 0,
+                Algorithm::TwoShot => blocks_of(&|chunk| chunk.shard_elements(rank)),
+            };
+            assert_eq!(plan.blocks(rank), input + reduced, "rank {rank}, {plan:?}");
+        }
+    }
+}
+
+#[test]
 fn every_element_is_in_one_chunk_and_one_shard() {
     for plan in plans() {
         let mut next = 0;
@@ -258,5 +275,38 @@ fn what_a_rank_sends_is_what_its_exchanges_hand_to_the_vendor() {
             let sent: usize = (0..plan.exchanges()).map(of_exchange).sum();
             assert_eq!(plan.sent_bytes(rank), sent, "{plan:?}, rank {rank}");
         }
+    }
+}
+
+#[test]
+fn a_variant_fits_where_no_usual_one_makes_chunks_that_overlap() {
+    const ARENA: usize = 16 << 20;
+    for ranks in [2, 3, 4, 8] {
+        let (tried, fitted) = Shape::variants(ranks);
+        assert_eq!(usize::from(tried + fitted), Shape::candidates(ranks).len());
+        let mut found = 0;
+        for count in (12..26).map(|bits| 1 << bits) {
+            let steps = |variant: u8| {
+                let shape = Shape::candidates(ranks)[usize::from(variant)];
+                Plan::new(count, ranks, ARENA, shape).map_or(0, |plan| plan.steps)
+            };
+            match fitting_variant(count, ranks, ARENA) {
+                Some(variant) => {
+                    found += 1;
+                    assert!(
+                        variant >= tried && steps(variant) >= OVERLAPPING,
+                        "{count} elements, {ranks} ranks"
+                    );
+                    assert!((0..variant).all(|other| steps(other) < OVERLAPPING));
+                }
+                // Too small for any, or large enough for a usual one.
+                None => assert!(
+                    (0..tried).any(|variant| steps(variant) >= OVERLAPPING)
+                        || (0..tried + fitted).all(|variant| steps(variant) < OVERLAPPING),
+                    "{count} elements, {ranks} ranks"
+                ),
+            }
+        }
+        assert!(found > 0, "{ranks} ranks");
     }
 }

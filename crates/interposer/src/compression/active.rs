@@ -2,11 +2,12 @@
 //! calls: the vendor's, compressed, or tried. Decides by the plan of the call's index and by facts
 //! that all ranks share; `route` and `group_end` carry it out.
 
+use super::fitting::tell_what_fits;
 use super::measuring::{Measuring, Watched, is_due};
 use super::trials::Trials;
 use crate::calls::Operation;
 use crate::communicators::Known;
-use crate::telemetry;
+use crate::{rhythm, telemetry};
 use airamp_agreement::{Gate, GateError};
 use airamp_codec::{Element, Stats};
 use airamp_control::Seat;
@@ -89,7 +90,11 @@ impl Failure {
     /// What the application gets: where a function of the vendor's failed, what that one said.
     pub(super) fn result(&self) -> NcclResult {
         match self {
-            Self::FastPath(FastPathError::Wire(WireError::Refused(_, result))) => NcclResult(*result),
+            Self::FastPath(FastPathError::Wire(WireError::Refused(_, result)))
+                if !NcclResult(*result).is_accepted() =>
+            {
+                NcclResult(*result)
+            }
             Self::Lost => NcclResult::REMOTE_ERROR,
             _ => NcclResult::INTERNAL_ERROR,
         }
@@ -106,6 +111,11 @@ impl From<GateError> for Failure {
 }
 
 impl Active {
+    /// Whether this process decides for all ranks.
+    pub(super) fn is_leaders(&self) -> bool {
+        self.measuring.is_leaders()
+    }
+
     pub(super) fn new(
         lane: Lane,
         rules: Rules,
@@ -173,6 +183,7 @@ impl Active {
     ) -> Result<Decision, Failure> {
         self.measuring.poll(&self.lane);
         self.measuring.see(candidate.class);
+        tell_what_fits(self, self.measuring.slot());
         match entry {
             Entry::Vendor { .. } => {
                 telemetry::fall_back(Reason::PlanVendor);
@@ -190,8 +201,7 @@ impl Active {
         variant: u8,
         index: u64,
     ) -> Result<Decision, Failure> {
-        let shape = self.lane.shapes().get(usize::from(variant));
-        let Some(plan) = shape.and_then(|shape| self.lane.plan(operation.count, *shape).ok()) else {
+        let Some(plan) = self.plan(operation.count, variant) else {
             self.measuring.tell_unsuitable(class, variant);
             telemetry::fall_back(Reason::PlanRefused);
             return Ok(Decision::Vendor(None));
@@ -202,6 +212,16 @@ impl Active {
         }
         let element = element_in(class);
         Ok(Decision::FastPath(FastCall { index, class, variant, trial: None, plan, element, average }))
+    }
+
+    /// How the call is cut, in that variant.
+    fn plan(&self, count: usize, variant: u8) -> Option<Plan> {
+        let shape = *self.lane.shapes().get(usize::from(variant))?;
+        let plan = match rhythm::effects().plans() {
+            true => self.lane.known_plan(count, variant, shape),
+            false => self.lane.plan(count, shape),
+        };
+        plan.ok()
     }
 
     fn try_out(
@@ -314,7 +334,7 @@ impl Active {
     /// A call was compressed, or tried.
     pub(super) fn count_one(&self, fast: &FastCall) {
         let bytes = fast.plan.count as u64 * fast.element.size() as u64;
-        self.measuring.tell_codec_time(self.lane.codec_ns(bytes), bytes);
+        self.measuring.tell_codec(self.lane.codec_ns(bytes), bytes, &fast.plan);
         match fast.trial {
             None => _ = self.compressed.fetch_add(1, Ordering::Relaxed),
             Some(_) => self.trials.count_one(),
@@ -357,7 +377,7 @@ fn reason_of(passed_on: PassedOn) -> Reason {
     }
 }
 
-fn element_of(datatype: DataType) -> Option<airamp_policy::Element> {
+pub(super) fn element_of(datatype: DataType) -> Option<airamp_policy::Element> {
     match datatype {
         DataType::FLOAT16 => Some(airamp_policy::Element::F16),
         DataType::BFLOAT16 => Some(airamp_policy::Element::Bf16),

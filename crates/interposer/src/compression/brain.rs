@@ -55,13 +55,14 @@ pub(crate) fn tunings(cache: Option<&Path>) -> Vec<(u64, u64)> {
 impl Tuned {
     pub(crate) fn new(parts: TunedParts) -> Self {
         let TunedParts { communicator, rank, ranks, mode, min_speedup, max_vnmse, .. } = parts;
-        let variants = Shape::candidates(ranks as usize).len() as u8;
+        let (variants, fitted) = Shape::variants(ranks as usize);
         let trial_budget_us = parts.trial_budget_us;
         let config = TunerConfig {
             communicator,
             rank,
             ranks,
             variants,
+            fitted,
             mode,
             min_speedup,
             max_vnmse,

@@ -113,22 +113,3 @@ pub(super) unsafe fn give_back(list: *mut HeldCalls) {
         Err(_) => drop(unsafe { Box::from_raw(list) }),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_deferred_call_keeps_its_arguments() {
-        let (a, b) = (3, 4);
-        let deferred = Deferred::new(move || NcclResult(a * 10 + b)).unwrap();
-        let copy = deferred;
-        assert_eq!((deferred.run(), copy.run()), (NcclResult(34), NcclResult(34)));
-    }
-
-    #[test]
-    fn what_has_too_many_arguments_cannot_be_deferred() {
-        let many = [1usize; WORDS + 1];
-        assert!(Deferred::new(move || NcclResult(many.len() as i32)).is_none());
-    }
-}

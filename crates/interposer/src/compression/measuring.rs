@@ -7,7 +7,7 @@ use crate::calls::Operation;
 use crate::communicators::Known;
 use crate::telemetry;
 use airamp_control::Seat;
-use airamp_fast_path::{Finished, Lane, MEASUREMENTS, UNMEASURED};
+use airamp_fast_path::{Finished, Lane, MEASUREMENTS, Plan, UNMEASURED};
 use airamp_policy::{Class, LONGEST_REPORT, PLACES, Report, ReportKind};
 use airamp_telemetry::{CodecCounters, Path};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -104,6 +104,20 @@ impl Measuring {
         }
     }
 
+    /// Tells which variant fits the step's calls of the class: how many they are, and the elements of the largest.
+    pub(super) fn tell_fits(&self, class: Class, variant: u8, (calls, largest): (u32, u64)) {
+        self.report(class.place(), ReportKind::Fits { variant, calls, largest });
+    }
+
+    pub(super) fn is_leaders(&self) -> bool {
+        self.known.entry.rank() == 0
+    }
+
+    /// The communicator's slot in the telemetry file; 0: none.
+    pub(super) fn slot(&self) -> u64 {
+        self.known.entry.slot()
+    }
+
     /// Begins to time a live call; `None` if it cannot be.
     pub(super) fn start_watch(&self, lane: &Lane, watched: Watched, operation: &Operation) -> Option<usize> {
         let measurement = lane.take_measurement()?;
@@ -194,11 +208,12 @@ impl Measuring {
         }
     }
 
-    /// Tells telemetry about how long the codec takes for a call that was enqueued.
-    pub(super) fn tell_codec_time(&self, ns: u64, bytes: u64) {
-        if let Some(slot) = telemetry::slot_of(self.known) {
-            slot.codec_time(ns, bytes);
-        }
+    /// Tells telemetry what the codec has to do for a call that was enqueued, and about how long that takes.
+    pub(super) fn tell_codec(&self, ns: u64, bytes: u64, plan: &Plan) {
+        let Some(slot) = telemetry::slot_of(self.known) else { return };
+        let blocks = plan.blocks(self.known.entry.rank().unsigned_abs() as usize) as u64;
+        slot.codec_time(ns, bytes);
+        slot.codec(CodecCounters { blocks, ..CodecCounters::default() });
     }
 
     /// Tells telemetry what the device has counted since it was told last.
@@ -208,7 +223,7 @@ impl Measuring {
         let now = [stats.saturated, stats.non_finite_blocks, stats.foreign];
         let since = |at: usize| now[at].saturating_sub(self.told[at].swap(now[at], Ordering::Relaxed));
         let (saturated, nonfinite, foreign) = (since(0), since(1), since(2));
-        slot.codec(CodecCounters { saturated, nonfinite, foreign, blocks: 0 });
+        slot.codec(CodecCounters { saturated, nonfinite, foreign, ..CodecCounters::default() });
     }
 
     fn report_unmeasured(&self, tried: Tried) {

@@ -11,6 +11,7 @@ mod acquire;
 mod active;
 mod brain;
 mod choice;
+mod fitting;
 mod group_end;
 mod held;
 mod joining;
@@ -35,25 +36,17 @@ pub(crate) use route::dispatch;
 pub(crate) use seats::{Joining, Seated, leave};
 
 use crate::communicators;
+use crate::dispatch::{COMPRESSING, attend_no_more_to, attend_to};
 use airamp_agreement::Plan;
 use airamp_vendor_abi::nccl::Comm;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether a communicator of this process has ever compressed.
-static ON: AtomicBool = AtomicBool::new(false);
-
-#[inline]
-pub(crate) fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
-}
 
 fn switch_on() {
-    ON.store(true, Ordering::SeqCst);
+    attend_to(COMPRESSING);
 }
 
 /// A forked child compresses nothing that its parent did. Only stores.
 pub(crate) fn clear() {
-    ON.store(false, Ordering::Relaxed);
+    attend_no_more_to(COMPRESSING);
 }
 
 /// How many calls of that communicator were compressed; `None` where none ever will be.

@@ -2,7 +2,7 @@
 //! it can fail on is acquired, the ranks agree, the peers are connected, and the ranks agree again.
 //! Whatever goes wrong up to there leaves the communicator to the vendor, on every rank.
 
-use super::acquire::{Acquired, acquire};
+use super::acquire::{Acquired, Refusal, acquire};
 use super::seats::Seated;
 use super::{Active, brain, retired, switch_on, terms};
 use crate::communicators::{Known, Pin};
@@ -35,7 +35,7 @@ struct Candidate {
     prepared: Instant,
     _guard: Unsettled,
     /// What would be used, or why there is nothing.
-    acquired: Result<Acquired, String>,
+    acquired: Result<Acquired, Refusal>,
 }
 
 pub(crate) fn offer(thread: &Thread, fresh: &[Fresh]) {
@@ -65,7 +65,7 @@ fn candidate(thread: &Thread, state: &State, fresh: Fresh) -> Option<Candidate> 
     let seat = match seated.seat() {
         Ok(seat) => seat.clone(),
         Err(reason) => {
-            say_off(fresh, reason);
+            say_off(fresh, reason, Reason::NoAgreement);
             seated.settled();
             return None;
         }
@@ -76,7 +76,7 @@ fn candidate(thread: &Thread, state: &State, fresh: Fresh) -> Option<Candidate> 
         return None;
     }
     let acquired = match state.rejected {
-        Some(setting) => Err(format!("{setting} has no value that it can have")),
+        Some(setting) => Err(format!("{setting} has no value that it can have").into()),
         None => acquire(thread, &state.settings, fresh),
     };
     let capable = |acquired: &Acquired| {
@@ -85,7 +85,7 @@ fn candidate(thread: &Thread, state: &State, fresh: Fresh) -> Option<Candidate> 
         Capable { terms: acquired.terms.clone(), host: terms::host(), tunings }
     };
     telemetry::agreement(fresh.known, AgreementState::Candidate, "");
-    seat.prepared(acquired.as_ref().map(capable).map_err(|reason| clipped(reason)));
+    seat.prepared(acquired.as_ref().map(capable).map_err(|refusal| clipped(&refusal.text)));
     Some(Candidate { fresh, seated, seat, prepared: Instant::now(), _guard: Unsettled(fresh), acquired })
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn refuse(fresh: Fresh, reason: &str) {
     if let Ok(seat) = seated.seat() {
         seat.prepared(Err(clipped(reason)));
     }
-    say_off(fresh, reason);
+    say_off(fresh, reason, Reason::NoAgreement);
     seated.settled();
 }
 
@@ -144,7 +144,7 @@ fn settle(thread: &Thread, settings: &Settings, clique: Vec<Candidate>) {
 /// Off, or on the way.
 fn await_verdict(settings: &Settings, mut candidate: Candidate) -> Option<Agreed> {
     let settled = candidate.seat.wait();
-    let acquired = std::mem::replace(&mut candidate.acquired, Err(String::new()));
+    let acquired = std::mem::replace(&mut candidate.acquired, Err("".into()));
     match (settled, acquired) {
         (Settled::Connect { plan }, Ok(Acquired { lane, .. })) => {
             // Before this rank says that it is connected: a change of plan may follow at once.
@@ -152,7 +152,8 @@ fn await_verdict(settings: &Settings, mut candidate: Candidate) -> Option<Agreed
             telemetry::agreement(candidate.fresh.known, AgreementState::Ready, "");
             return Some(Agreed { candidate, lane });
         }
-        (Settled::Off { reason }, _) => say_off(candidate.fresh, &reason),
+        (Settled::Off { reason }, Err(own)) => say_off(candidate.fresh, &reason, own.reason),
+        (Settled::Off { reason }, Ok(_)) => say_off(candidate.fresh, &reason, Reason::NoAgreement),
         (Settled::Broken { reason }, Ok(Acquired { lane, .. })) => {
             give_up(candidate.fresh, Box::new(active(settings, &candidate, lane)), &reason);
         }
@@ -173,8 +174,8 @@ fn clipped(reason: &str) -> String {
     reason[..end].to_owned()
 }
 
-/// Says it to people, and to `airamp explain`.
-fn say_off(fresh: Fresh, reason: &str) {
+/// Says it to people, and to `airamp explain`; its calls are counted as the vendor's for what kept this rank from it.
+fn say_off(fresh: Fresh, reason: &str, counted: Reason) {
     let entry = fresh.known.entry;
     let record = Record {
         communicator: format!("{:016x}", entry.clique().0),
@@ -194,7 +195,7 @@ fn say_off(fresh: Fresh, reason: &str) {
     log::info(format_args!("{}", record.to_line()));
     telemetry::decision(&record);
     telemetry::agreement(fresh.known, AgreementState::Off, reason);
-    telemetry::why_off(fresh.known, Reason::NoAgreement);
+    telemetry::why_off(fresh.known, counted);
 }
 
 /// The first exchanges may be half done, so that nobody can use the communicator any more.

@@ -3,6 +3,7 @@
 
 use crate::clique::hash;
 use airamp_agreement::Term;
+use airamp_fast_path::SHAPES_VERSION;
 use airamp_policy::Mode;
 use airamp_settings::{Settings, WireFormat};
 use std::path::Path;
@@ -22,6 +23,7 @@ pub(super) fn of_rank(settings: &Settings, asked: Mode, blocking: bool) -> Vec<T
         term("mode", mode_name(asked)),
         term("AIRAMP_WIRE_FORMAT", name_of(*wire_format)),
         term("wire version", WIRE_VERSION),
+        term("chunk shapes", SHAPES_VERSION),
         term("AIRAMP_MIN_BYTES", min_bytes),
         term("AIRAMP_ARENA_BYTES", arena_bytes),
         term("AIRAMP_MIN_SPEEDUP", min_speedup),

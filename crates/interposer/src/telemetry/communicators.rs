@@ -1,12 +1,12 @@
 //! A communicator's slot in the file: opened when it is made, before the application has it, and closed when it has
 //! ended. Asks the vendor for the device, pinned against its end, and nothing else.
 
-use super::{agreement, device_time, event, writer};
+use super::{agreement, device, device_time, event, tick_rate, writer};
 use crate::calls::Ending;
-use crate::communicators::Known;
+use crate::communicators::{Known, Origin};
 use crate::compression::{self, Fresh};
 use crate::thread::Thread;
-use crate::{startup, vendors};
+use crate::{ghosts, rhythm, startup, vendors};
 use airamp_telemetry::{AgreementState, CommunicatorFacts, Ended, EventKind, Slot, Writer};
 use airamp_vendor::gpu::Kind;
 
@@ -37,13 +37,19 @@ pub(crate) fn open(thread: &Thread, fresh: Fresh, answering: bool) {
         Some(_) => AgreementState::Joining,
     };
     agreement(known, state, "");
+    tick_rate::settle();
     device_time::acquire(slot, device);
+    rhythm::open(slot, device);
+    // One that is met at its first call is under way already: nothing may wait for the device there.
+    if known.entry.origin() != Origin::Adopted as u8 {
+        ghosts::prepare(slot, device);
+    }
     event(known, EventKind::CommunicatorMade, known.entry.clique().0, 0, "");
 }
 
 fn facts(known: Known, device: i32) -> CommunicatorFacts {
     let entry = known.entry;
-    let uuid = device_time::gpu().filter(|_| device >= 0).and_then(|gpu| gpu.device_uuid(device).ok());
+    let uuid = device::gpu().filter(|_| device >= 0).and_then(|gpu| gpu.device_uuid(device).ok());
     CommunicatorFacts {
         name: entry.clique().0,
         parent: entry.parent().0,
@@ -79,6 +85,8 @@ pub(crate) fn closed(known: Known, how: Ending) {
     event(known, EventKind::CommunicatorEnded, known.entry.clique().0, 0, ended.name());
     slot.all_reduces(known.entry.index.counts().committed);
     known.entry.set_slot(0);
+    rhythm::close(slot);
+    ghosts::ended(slot);
     match how {
         Ending::Abort => device_time::forget(slot),
         _ => device_time::release(slot),

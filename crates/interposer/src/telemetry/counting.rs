@@ -2,14 +2,16 @@
 //! dispatcher and the path of compressed calls say what took effect; nothing else counts.
 
 use super::bytes::{Size, uneven};
+use super::device::is_captured;
 use super::device_time::{self, About, Sample};
 use super::group::lies_before_samples;
-use super::tally::Pending;
+use super::tally::{Pending, Tally};
 use super::{slot_of, writer};
 use crate::calls::Operation;
 use crate::communicators::Known;
 use crate::thread::{self, Thread};
-use airamp_telemetry::{CallRecord, Datatype, Kind, Path, Reason, Recipe, Shape, Slot, Writer};
+use crate::{ghosts, rhythm};
+use airamp_telemetry::{CallRecord, Datatype, Kind, Path, Reason, Recipe, Shape, Slot, Ticks, Times, Writer};
 use airamp_vendor_abi::nccl::{DataType, NcclResult, Stream};
 use std::ffi::c_int;
 
@@ -36,7 +38,10 @@ impl Counted {
     fn of(operation: &Operation, known: Option<Known>, turn: Turn, reason: Option<Reason>) -> Self {
         let Operation { kind, stream, .. } = *operation;
         let (logical, would_wire) = sizes(operation, known);
-        let captured = device_time::is_captured(stream);
+        let captured = is_captured(stream);
+        if captured {
+            ghosts::captured();
+        }
         let (path, wire) = match turn {
             Turn::Vendor if captured => (Path::VendorCaptured, would_wire),
             Turn::Vendor => (Path::Vendor, would_wire),
@@ -79,10 +84,14 @@ impl Memo {
     }
 
     #[cold]
-    fn of(writer: &Writer, operation: &Operation, known: Known) -> Self {
+    fn of(writer: &Writer, operation: &Operation, known: Known, bits: u64) -> Option<Self> {
         let Operation { kind, count, datatype, peer, .. } = *operation;
+        // One without a slot, and one whose bytes are not in its arguments, are looked at each time.
+        if bits == 0 || kind == Kind::AllToAllV {
+            return None;
+        }
         let recipe = Counted::of(operation, Some(known), Turn::Vendor, None).recipe(writer);
-        Self { kind, count, datatype, peer, recipe }
+        Some(Self { kind, count, datatype, peer, recipe })
     }
 }
 
@@ -169,15 +178,21 @@ pub(crate) fn left(known: Known) {
 pub(crate) fn posted_alone(thread: &Thread, vendor: u8, operation: &Operation, known: Known, is_plain: bool) {
     let Some(writer) = writer() else { return };
     let (tally, bits) = (&thread.tally, known.entry.slot());
-    let is_usual = bits != 0
-        && operation.kind != Kind::AllToAllV
-        && (is_plain || tally.dry_run.get().is_none() && known.is_current())
-        && !device_time::is_captured(operation.stream);
-    if !is_usual {
+    let is_usual =
+        (is_plain || tally.dry_run.get().is_none() && known.is_current()) && !is_captured(operation.stream);
+    let recipe = if is_usual {
+        tally.recipe(operation, bits, || Memo::of(writer, operation, known, bits))
+    } else {
+        None
+    };
+    let Some(recipe) = recipe else {
         return posted_otherwise(writer, thread, vendor, operation, Some(known), NcclResult::SUCCESS);
-    }
-    let recipe = tally.recipe(operation, bits, || Memo::of(writer, operation, known));
-    let (sequence, number) = recipe.took_effect(0, tally.arrived(), tally.times());
+    };
+    let (sequence, number) = if rhythm::effects().any() {
+        took_effect_in_rhythm(recipe, bits, tally)
+    } else {
+        recipe.took_effect(0, tally.arrived(), tally.times())
+    };
     if operation.kind == Kind::AllReduce {
         let reason = if is_plain { None } else { tally.reason.take() };
         if let Some(reason) = reason.or_else(|| known.entry.why_off()) {
@@ -188,6 +203,14 @@ pub(crate) fn posted_alone(thread: &Thread, vendor: u8, operation: &Operation, k
         tally.sample.set(None);
         device_time::end(sample, operation.stream, About::of(recipe.shape(), sequence, number));
     }
+}
+
+/// Apart, since without a rhythm it would cost registers.
+#[inline(never)]
+fn took_effect_in_rhythm(recipe: &Recipe, bits: u64, tally: &Tally) -> (u64, u64) {
+    let Shape { kind, datatype, logical, .. } = recipe.shape();
+    let step = rhythm::hear(bits, kind, datatype, logical, tally.arrived());
+    recipe.took_effect_in(step, 0, tally.arrived(), tally.times())
 }
 
 /// The vendor has answered an operation, outside a group or in one that is open.
@@ -241,15 +264,16 @@ pub(crate) fn posted_in_group(
 ) {
     let Some(writer) = writer() else { return };
     let (tally, bits) = (&thread.tally, known.entry.slot());
-    let is_usual = bits != 0
-        && operation.kind != Kind::AllToAllV
-        && tally.dry_run.get().is_none()
-        && tally.reason.get().is_none()
-        && !device_time::is_captured(operation.stream);
-    if !is_usual {
+    let is_usual =
+        tally.dry_run.get().is_none() && tally.reason.get().is_none() && !is_captured(operation.stream);
+    let recipe = if is_usual {
+        tally.recipe(operation, bits, || Memo::of(writer, operation, known, bits))
+    } else {
+        None
+    };
+    let Some(recipe) = recipe.copied() else {
         return posted_otherwise(writer, thread, vendor, operation, Some(known), result);
-    }
-    let recipe = *tally.recipe(operation, bits, || Memo::of(writer, operation, known));
+    };
     let reason = if operation.kind == Kind::AllReduce { known.entry.why_off() } else { None };
     let (known, stream) = (Some(known), operation.stream);
     tally.keep(Pending { recipe, known, stream, reason, vendor, calls: 1 });
@@ -304,14 +328,41 @@ fn settle(writer: &Writer, thread: &Thread, call: &Counted, flags: u8) -> About 
 #[inline]
 pub(super) fn settle_calls(writer: &Writer, thread: &Thread, pending: &Pending, flags: u8) -> About {
     let (arrived, times) = (thread.tally.arrived(), thread.tally.times());
-    let mut last = pending.recipe.took_effect(flags, arrived, times);
-    for _ in 1..pending.calls {
-        last = pending.recipe.took_effect(flags, arrived, times);
+    let mut last = (0, 0);
+    if rhythm::effects().any() {
+        last = settle_in_rhythm(pending, flags, arrived, times);
+    } else {
+        for _ in 0..pending.calls {
+            last = pending.recipe.took_effect(flags, arrived, times);
+        }
     }
     if let Some(reason) = pending.reason {
         writer.fallback(reason, u64::from(pending.calls));
     }
     About { alone: pending.calls == 1, ..About::of(pending.recipe.shape(), last.0, last.1) }
+}
+
+/// Apart, for the same reason.
+#[inline(never)]
+fn settle_in_rhythm(pending: &Pending, flags: u8, arrived: Ticks, times: Times) -> (u64, u64) {
+    let mut last = (0, 0);
+    for _ in 0..pending.calls {
+        let step = hear(pending, arrived);
+        last = pending.recipe.took_effect_in(step, flags, arrived, times);
+    }
+    last
+}
+
+/// Tells the communicator's rhythm; the step that the call is in.
+#[inline]
+fn hear(pending: &Pending, arrived: Ticks) -> u32 {
+    let Some(known) = pending.known else { return 0 };
+    let Shape { kind, path, datatype, logical, .. } = pending.recipe.shape();
+    match path {
+        Path::VendorCaptured | Path::CompressedCaptured => 0,
+        _ if !known.is_current() => 0,
+        _ => rhythm::hear(known.entry.slot(), kind, datatype, logical, arrived),
+    }
 }
 
 fn tell_slot(call: &Counted, calls: u64) {

@@ -1,9 +1,9 @@
 //! This process's telemetry file: made when the first communicator is about to be, never at load and never in a child
 //! that makes none. Where it cannot be made there is none, and the log says so once.
 
-use super::device_time;
+use super::{device, device_time, tick_rate};
 use crate::startup::{self, State};
-use crate::{errno, log};
+use crate::{errno, log, rhythm};
 use airamp_policy::Mode;
 use airamp_telemetry::{EventKind, Identity, JobSource, Writer, create};
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
@@ -59,7 +59,10 @@ fn make(state: &State) {
             if let Some(reason) = startup::inert_because() {
                 writer.event(EventKind::Inert, None, 0, 0, reason);
             }
-            device_time::find_gpu(state.settings.device_timings);
+            tick_rate::begin();
+            device::find_gpu();
+            device_time::begin_timing(state.settings.device_timings);
+            rhythm::begin(&state.settings);
             WRITER.store(Box::into_raw(Box::new(writer)), Ordering::Release);
         }
         Err(error) => log::warn(format_args!("no telemetry from this process: {error}")),
@@ -99,4 +102,6 @@ pub(crate) fn abandon() {
     STATE.store(NOT_YET, Ordering::Relaxed);
     airamp_telemetry::abandon_in_child();
     device_time::abandon();
+    rhythm::abandon();
+    device::abandon();
 }

@@ -7,21 +7,24 @@
 mod bytes;
 mod communicators;
 mod counting;
+mod device;
 mod device_time;
 mod file;
 mod group;
 mod nic;
 mod sources;
 mod tally;
+pub(crate) mod tick_rate;
 
 pub(crate) use communicators::{closed, open, slot_of};
 pub(crate) use counting::{
     Turn, compressed, entering, entering_end, forget_sample, held_took_effect, left, posted, posted_alone,
     posted_in_group,
 };
-pub(crate) use device_time::poll_gently;
+pub(crate) use device_time::{poll_gently, want_sample};
 pub(crate) use file::{abandon, became_inert, begin, is_on, writer};
 pub(crate) use group::{begin_end, entering_held, left_held, settle_group};
+pub(crate) use nic::meet_by;
 pub(crate) use sources::{
     agreement, arena, decision, event, fall_back, frozen, order, plan_changed, poisoned, timed, why_off,
 };

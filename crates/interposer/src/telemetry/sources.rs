@@ -5,7 +5,7 @@ use super::{slot_of, writer};
 use crate::communicators::{self, Known};
 use crate::startup;
 use airamp_agreement::Plan;
-use airamp_policy::{Mode, Record, explain};
+use airamp_policy::{Mode, Record, explain, in_words};
 use airamp_telemetry::{AgreementState, EventKind, Kind, Path, Reason, size_class};
 use airamp_vendor_abi::nccl::NcclResult;
 
@@ -59,7 +59,7 @@ pub(crate) fn plan_changed(clique: u64, rank: u32, from: u64, plan: &Plan) {
     let Some(known) = communicators::find_rank(clique, rank) else { return };
     let Some(slot) = slot_of(known) else { return };
     slot.plan(from, plan);
-    event(known, EventKind::PlanChanged, from, 0, "");
+    event(known, EventKind::PlanChanged, from, 0, &in_words(plan));
 }
 
 /// Scratch memory of a communicator that compresses.

@@ -44,6 +44,9 @@ impl Pending {
     }
 }
 
+/// In `Tally::memo_of`: nothing is remembered. No communicator has such a slot, and one without has 0.
+const NOBODY: u64 = u64::MAX;
+
 pub(crate) struct Tally {
     /// When the application's call came to us, and the time of it inside the vendor's functions so far.
     arrived: Cell<Ticks>,
@@ -56,7 +59,7 @@ pub(crate) struct Tally {
     /// Bytes that the dry run before the call has sent.
     pub(super) dry_run: Cell<Option<u64>>,
     memo: UnsafeCell<MaybeUninit<Memo>>,
-    /// The slot that `memo` is about; 0: it holds nothing.
+    /// The slot that `memo` is about, or `NOBODY`.
     memo_of: Cell<u64>,
     pending: UnsafeCell<ManuallyDrop<ArrayVec<Pending, IN_PLACE>>>,
     /// What found no place; null: nothing.
@@ -76,7 +79,7 @@ impl Tally {
             reason: Cell::new(None),
             dry_run: Cell::new(None),
             memo: UnsafeCell::new(MaybeUninit::uninit()),
-            memo_of: Cell::new(0),
+            memo_of: Cell::new(NOBODY),
             pending: UnsafeCell::new(ManuallyDrop::new(ArrayVec::new_const())),
             more: Cell::new(std::ptr::null_mut()),
             samples: [const { Cell::new(None) }; MOST_SAMPLES],
@@ -158,17 +161,23 @@ impl Tally {
         self.dry_run.set(Some(sent_bytes));
     }
 
-    /// What the call adds: as a rule as much as the one before it. The next call here ends the answer's life.
+    /// What the call adds: as a rule as much as the one before it. The next call here ends the answer's life. `None`: it
+    /// is none of those that are remembered.
     #[inline(always)]
-    pub(super) fn recipe(&self, operation: &Operation, bits: u64, find: impl FnOnce() -> Memo) -> &Recipe {
+    pub(super) fn recipe(
+        &self,
+        operation: &Operation,
+        bits: u64,
+        find: impl FnOnce() -> Option<Memo>,
+    ) -> Option<&Recipe> {
         let memo = self.memo.get();
         // SAFETY: this thread's own; it holds something where `memo_of` says so, and nobody keeps an answer.
         unsafe {
             if self.memo_of.get() != bits || !(*memo).assume_init_ref().is_of(operation) {
-                (*memo).write(find());
+                (*memo).write(find()?);
                 self.memo_of.set(bits);
             }
-            &(*memo).assume_init_ref().recipe
+            Some(&(*memo).assume_init_ref().recipe)
         }
     }
 
@@ -307,7 +316,7 @@ impl Tally {
         self.sample.set(None);
         self.reason.set(None);
         self.dry_run.set(None);
-        self.memo_of.set(0);
+        self.memo_of.set(NOBODY);
         // SAFETY: this thread's own, and the only thread that there is.
         unsafe { (*self.pending.get()).clear() };
         self.more.set(std::ptr::null_mut());

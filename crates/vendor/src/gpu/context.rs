@@ -34,6 +34,18 @@ impl Driver {
         }
     }
 
+    /// The context of whoever uses that device through the runtime, as NCCL does.
+    pub(super) fn primary_context(&self, ordinal: i32) -> Result<Context, GpuError> {
+        if self.kind() == Kind::Hip {
+            return Ok(Context(ordinal as usize));
+        }
+        let (mut handle, device): (cuda::Context, _) = (ptr::null_mut(), self.device(ordinal)?);
+        self.primary_context_retain(&mut handle, device)?;
+        // Only to learn its name: those who use the device keep it, and it is to go when the last of them does.
+        let _ = self.primary_context_release(device);
+        Ok(Context(handle as usize))
+    }
+
     fn switch_to(&self, context: Option<Context>) -> Result<(), GpuError> {
         match (self.kind(), context) {
             (Kind::Cuda, context) => self

@@ -33,6 +33,13 @@ pub enum GpuError {
     UnknownArchitecture(i32),
 }
 
+impl GpuError {
+    /// Whether the device had no memory left. Both drivers have the same number for it.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Call { code, .. } if *code == CudaError::OUT_OF_MEMORY.0)
+    }
+}
+
 /// One opened driver library. The calls themselves are generated in `raw`.
 pub(super) struct Driver {
     kind: Kind,
@@ -126,7 +133,7 @@ impl Driver {
         }
     }
 
-    fn device(&self, ordinal: i32) -> Result<Device, GpuError> {
+    pub(super) fn device(&self, ordinal: i32) -> Result<Device, GpuError> {
         let mut device = 0;
         self.device_get(&mut device, ordinal)?;
         Ok(device)

@@ -16,6 +16,7 @@ mod module;
 mod probe;
 mod queue;
 mod raw;
+mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub use memory::{Buffer, PinnedBuffer};
 pub use module::{Function, Grid, Module};
 pub use probe::{ProbeError, Runtime, probe};
 pub use queue::{Event, Priority, Stream};
+pub use watch::{Hindrance, Watch};
 
 use airamp_vendor_abi::cuda::{self, DevicePtr};
 
@@ -150,6 +152,12 @@ impl Gpu {
     /// The context that is current on this thread; `None` where nothing is.
     pub fn current_context(&self) -> Result<Option<Context>, GpuError> {
         self.driver.context()
+    }
+
+    /// The context of the device that is in use there already, current on this thread or not. It lives as long as those
+    /// who use the device; nothing is made current.
+    pub fn primary_context(&self, ordinal: i32) -> Result<Context, GpuError> {
+        self.driver.primary_context(ordinal)
     }
 
     /// Makes `context` current until the guard is dropped.

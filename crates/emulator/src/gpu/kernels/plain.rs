@@ -1,4 +1,4 @@
-//! Small kernels for tests of the emulator itself: fill, add, and keep a queue busy.
+//! Small kernels: for tests of the emulator itself fill, add, and keep a queue busy; and the product's that does nothing.
 
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         },
         run: add_f32,
     },
+    Kernel { name: "airamp_ghost", parameters: &[4], touches: |_| Vec::new(), run: |_| Ok(()) },
     Kernel { name: "airamp_emu_spin_us", parameters: &[8], touches: |_| Vec::new(), run: spin_us },
 ];
 

@@ -3,6 +3,7 @@ use crate::calls::{AllReduce, Operation};
 use airamp_vendor_abi::nccl::{DataType, RedOp};
 
 use crate::compression::active::FastCall;
+use crate::deferred::Deferred;
 
 /// What the plan says of a call.
 #[derive(Clone, Copy)]
@@ -35,7 +36,8 @@ fn in_clique(clique: u64, number: usize, index: u64, says: Says) -> Held {
         by_pointer: false,
         send_counts: std::ptr::null(),
     };
-    Held::new(operation, None, Ticket::Nothing, Clique(clique), fast, || NcclResult::SUCCESS).expect("a call")
+    let forward = Deferred::new(|| NcclResult::SUCCESS);
+    Held::new(operation, None, Ticket::Nothing, Clique(clique), fast, forward)
 }
 
 /// What is posted, in order: the places of the calls in each step, and whether the vendor has them.
