@@ -1,0 +1,82 @@
+"""As much of kustomize as deploy/kubernetes uses, since no package registry has kustomize: resources, images, and
+patches that are lists of JSON 6902 operations. Refuses what it does not know, so that a kustomization that needs more
+is noticed; where the real program is there, a test compares the two. check.py and pod.py call it. By itself it prints a
+folder's manifests, or those of a file of plain YAML, as JSON in one order."""
+
+import json
+import pathlib
+import sys
+
+import yaml
+
+# The same in C, where PyYAML has it.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+KNOWN = {"apiVersion", "kind", "resources", "images", "patches"}
+
+
+def documents(path):
+    # Through JSON: what shares a YAML anchor would otherwise be one object, and be patched as one.
+    return [json.loads(json.dumps(one)) for one in yaml.load_all(path.read_text(), Loader=LOADER) if one]
+
+
+def render(folder):
+    """The manifests of a kustomization, in the order of its resources."""
+    folder = pathlib.Path(folder)
+    (wanted,) = documents(folder / "kustomization.yaml")
+    unknown = set(wanted) - KNOWN
+    if unknown:
+        raise ValueError(f"{folder}: {sorted(unknown)} is more than render.py knows")
+    found = []
+    for name in wanted["resources"]:
+        path = folder / name
+        found += render(path) if path.is_dir() else documents(path)
+    for patch in wanted.get("patches", []):
+        apply_patch(folder, patch, found)
+    for image in wanted.get("images", []):
+        for manifest in found:
+            rename_images(manifest, image)
+    return found
+
+
+def apply_patch(folder, patch, found):
+    if set(patch) != {"path", "target"} or set(patch["target"]) != {"kind", "name"}:
+        raise ValueError(f"{folder}: a patch of a kind that render.py does not know")
+    kind, name = patch["target"]["kind"], patch["target"]["name"]
+    targets = [one for one in found if one["kind"] == kind and one["metadata"]["name"] == name]
+    if len(targets) != 1:
+        raise ValueError(f"{folder}: {patch['path']} is for {kind} {name}, of which there are {len(targets)}")
+    for operation in yaml.safe_load((folder / patch["path"]).read_text()):
+        add(targets[0], operation)
+
+
+def add(manifest, operation):
+    if operation["op"] != "add":
+        raise ValueError(f"render.py knows no '{operation['op']}'")
+    *way, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
+    place = manifest
+    for part in way:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    place[last] = operation["value"]
+
+
+def rename_images(node, image):
+    if isinstance(node, list):
+        for one in node:
+            rename_images(one, image)
+    if isinstance(node, dict):
+        named = node.get("image")
+        if isinstance(named, str) and named.partition(":")[0] == image["name"]:
+            node["image"] = f"{image['newName']}:{image['newTag']}"
+        for one in node.values():
+            rename_images(one, image)
+
+
+def main():
+    path = pathlib.Path(sys.argv[1])
+    found = render(path) if path.is_dir() else documents(path)
+    found.sort(key=lambda one: (one["kind"], one["metadata"]["name"]))
+    print(json.dumps(found, indent=1, sort_keys=True))
+
+
+if __name__ == "__main__":
+    main()
