@@ -15,6 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         rank: 0,
         ranks: RANKS,
         variants: 2,
+        fitted: 2,
         mode,
         min_speedup: 1.05,
         max_vnmse: 2e-3,

@@ -33,6 +33,7 @@ fn check(text: &str) {
             rank: 0,
             ranks: 2,
             variants: 16,
+            fitted: 0,
             mode: Mode::On,
             min_speedup: 1.05,
             max_vnmse: 2e-3,

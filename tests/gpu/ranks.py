@@ -174,8 +174,11 @@ class Ranks:
             except subprocess.TimeoutExpired:
                 what = "closed its output"
         self.kill()
-        words = self.text(rank, "err").strip().splitlines()[-12:] + self.complaints()
+        words = self.last_words(rank) + self.complaints()
         return Ended("\n    ".join([f"rank {rank} of {len(self.processes)}, {self.how}, {what}:", *words]))
+
+    def last_words(self, rank):
+        return self.text(rank, "err").strip().splitlines()[-12:]
 
     def kill(self):
         for process in self.processes:

@@ -158,7 +158,7 @@ def struck(how, victim, after):
     try:
         job.ask(dict(do="live", calls=20))
         ends = job.lose(victim, dict(do="endless", seconds=2 * PATIENCE), after, PATIENCE)
-        return [dict(end, said=job.last_error(end["rank"])) for end in ends]
+        return [dict(end, said=job.last_error(end["rank"]), words=job.last_words(end["rank"])) for end in ends]
     finally:
         job.close()
 
@@ -171,6 +171,10 @@ def part_killed(arguments):
         for how, found in ends.items():
             shown = ", ".join(f"{end['status']} after {end['seconds']:.1f} s ({end['said']})" for end in found)
             print(f"    rank {victim} killed after {after:.1f} s, {how}: {shown}", flush=True)
+        known = {end["said"] for end in ends["without"]}
+        for end in ends["tuned"]:
+            if end["said"] not in known:
+                print("\n".join(f"        {line[:160]}" for line in end["words"]), flush=True)
         longest = {how: max(end["seconds"] for end in found) for how, found in ends.items()}
         failed = all(end["status"] not in (0, "still there") for end in ends["tuned"])
         right = right and failed and longest["tuned"] <= max(longest["without"], STRUCK_TIME_OUT) + 5

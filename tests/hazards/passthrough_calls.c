@@ -1,7 +1,9 @@
 /* Makes N calls of one kind and prints the nanoseconds per call.
  *
- *   passthrough_calls all_reduce|send|group N [seccomp|count]
+ *   passthrough_calls all_reduce|send|group|steps N [seccomp|count]
  *
+ * steps:   each of the N is a training step: 24 calls of several sizes, and then a pause. Many of them come before
+ *          those that are measured, so that whoever learns steps knows this one.
  * seccomp: four threads make the calls at once under a seccomp filter where any system call but
  *          write and exit ends the process: a lock that one had to wait for, say. (Not the strict
  *          mode, which also takes the time stamp counter away.)
@@ -53,9 +55,26 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 static void *comm, *stream;
 static float host_buffer[64], *buffer = host_buffer;
 
+#define CALLS_OF_STEP 24
+#define STEPS_TO_LEARN 150
+
+static int steps(long n)
+{
+    const struct timespec pause = {0, 2000000};
+    int failed = 0;
+    for (long i = 0; i < n; i++) {
+        for (int call = 0; call < CALLS_OF_STEP; call++)
+            failed |= ncclAllReduce(buffer, buffer, 64 >> call % 5, 7, 0, comm, stream);
+        nanosleep(&pause, NULL);
+    }
+    return failed;
+}
+
 __attribute__((noinline)) int measured(const char *kind, long n)
 {
     int failed = 0;
+    if (!strcmp(kind, "steps"))
+        return steps(n);
     if (!strcmp(kind, "all_reduce"))
         for (long i = 0; i < n; i++)
             failed |= ncclAllReduce(buffer, buffer, 64, 7, 0, comm, stream);
@@ -135,6 +154,8 @@ int main(int argc, char **argv)
     if (ncclGetUniqueId(&id) || ncclCommInitRank(&comm, 1, id, 0))
         return 1;
     if (measured(kind, 3)) /* first uses bind symbols and read settings */
+        return 1;
+    if (!strcmp(kind, "steps") && steps(STEPS_TO_LEARN))
         return 1;
     counting = !strcmp(how, "count");
     if (!strcmp(how, "seccomp"))

@@ -96,6 +96,37 @@ impl Work {
 }
 
 #[test]
+fn a_devices_context_is_found_without_being_kept_or_made_current() {
+    on_both("a_devices_context_is_found_without_being_kept_or_made_current", |gpu| {
+        let before = gpu.current_context().unwrap();
+        let other = gpu.primary_context(1).unwrap();
+        assert_eq!(gpu.primary_context(1).unwrap(), other);
+        assert_eq!(gpu.primary_context(0).ok(), before);
+        assert_eq!((gpu.current_context().unwrap(), gpu.current_device().unwrap()), (before, 0));
+        if gpu.kind() == Kind::Cuda {
+            assert_eq!((is_kept(0), is_kept(1)), (true, false), "the program itself keeps the first alone");
+        }
+        let _entered = gpu.enter(other).unwrap();
+        assert_eq!(gpu.current_device().unwrap(), 1);
+    });
+}
+
+/// Whether somebody holds the device's primary context, by the driver's own word.
+fn is_kept(device: i32) -> bool {
+    type GetState = unsafe extern "C" fn(i32, *mut u32, *mut i32) -> i32;
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: the emulator's library is loaded and never closed; the function has the signature of CUDA's header.
+    let returned = unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        let address = libc::dlsym(library, c"cuDevicePrimaryCtxGetState".as_ptr());
+        assert!(!address.is_null());
+        std::mem::transmute::<*mut libc::c_void, GetState>(address)(device, &raw mut flags, &raw mut active)
+    };
+    assert_eq!(returned, 0);
+    active != 0
+}
+
+#[test]
 fn a_launched_kernel_gives_the_codecs_bits() {
     on_both("a_launched_kernel_gives_the_codecs_bits", |gpu| {
         let (work, stream) = (Work::new(gpu), gpu.stream(true).unwrap());

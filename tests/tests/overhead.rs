@@ -11,6 +11,11 @@ use std::time::Duration;
 const MOST_INSTRUCTIONS: u64 = 400;
 /// Of these, what telemetry may take.
 const MOST_OF_TELEMETRY: u64 = 150;
+/// What the rhythm of a communicator that is locked may take on top, with what feeds it. Its own part has a limit of 100:
+/// `crates/policy/tests/rhythm_cost.rs`.
+const MOST_OF_PATTERN: u64 = 130;
+/// As passthrough_calls.c has them.
+const CALLS_OF_STEP: u64 = 24;
 const KINDS: [&str; 3] = ["all_reduce", "send", "group"];
 /// Calls in one round of each kind: a group is three.
 const CALLS_PER_ROUND: [u64; 3] = [1, 1, 3];
@@ -33,9 +38,10 @@ fn has_valgrind() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The run with telemetry in a folder of its own, or without it.
+/// The run with telemetry in a folder of its own, or without it; and without the rhythm, whose costs are counted apart.
 fn told(run: Run, folder: &Path, telemetry: bool) -> Run {
-    run.env("AIRAMP_TELEMETRY_DIR", folder).env("AIRAMP_TELEMETRY", if telemetry { "1" } else { "0" })
+    let run = run.env("AIRAMP_TELEMETRY_DIR", folder).env("AIRAMP_PATTERN", "0");
+    run.env("AIRAMP_TELEMETRY", if telemetry { "1" } else { "0" })
 }
 
 /// Instructions inside `measured` on the calling thread, by callgrind.
@@ -62,7 +68,11 @@ fn extra_per_call(kind: &str, calls_per_round: u64, prepare: impl Fn(Run) -> Run
 }
 
 fn per_round(kind: &str, prepare: impl Fn(Run) -> Run) -> f64 {
-    let (short, long) = (200, 1200);
+    per_round_of(kind, (200, 1200), prepare)
+}
+
+/// From two lengths of the loop.
+fn per_round_of(kind: &str, (short, long): (u64, u64), prepare: impl Fn(Run) -> Run) -> f64 {
     (instructions(kind, long, &prepare) - instructions(kind, short, &prepare)) as f64 / (long - short) as f64
 }
 
@@ -99,6 +109,23 @@ fn telemetry_takes_at_most_150_instructions_of_a_call() {
 }
 
 #[test]
+fn the_rhythm_takes_at_most_130_instructions_of_a_call_once_its_step_is_known() {
+    if !has_valgrind() {
+        return skip_outside_ci("valgrind is not installed");
+    }
+    let vendor = null_vendor();
+    let with = |pattern: &str| {
+        per_round_of("steps", (10, 110), |run| {
+            let run = told(run.library_dir(vendor.path()), vendor.path(), true);
+            run.env("AIRAMP_PATTERN", pattern).preload(interposer())
+        })
+    };
+    let extra = (with("1") - with("0")) / CALLS_OF_STEP as f64;
+    println!("the rhythm takes {extra:.1} instructions per call");
+    assert!(extra >= 1.0 && extra.round() as u64 <= MOST_OF_PATTERN, "{extra}");
+}
+
+#[test]
 fn a_call_costs_at_most_400_instructions_over_the_bare_emulator_call() {
     if !has_valgrind() {
         return skip_outside_ci("valgrind is not installed");
@@ -110,6 +137,7 @@ fn a_call_costs_at_most_400_instructions_over_the_bare_emulator_call() {
                 .env("AIRAMP_EMU_MEMORY_BYTES", "67108864")
                 // Under callgrind 10 ms pass within a few calls, and what the emulator's events do would be counted.
                 .env("AIRAMP_DEVICE_TIMINGS", "0")
+                .env("AIRAMP_PATTERN", "0")
         })
     };
     // How often the emulator's threads wait for each other is in both counts, and on a loaded machine in one of them

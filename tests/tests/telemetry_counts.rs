@@ -3,11 +3,16 @@
 //! keeps its own account.
 
 use airamp_fast_path::{Plan, Shape};
-use airamp_telemetry::{CallRecord, Datatype, EventKind, Kind, Path, Reader, Reason, Snapshot, State};
+use airamp_telemetry::sizes::SIZE_CLASSES;
+use airamp_telemetry::snapshot::{Call, Communicator, Count, Sizes};
+use airamp_telemetry::{
+    CallRecord, Datatype, EventKind, Kind, Path, Reader, Reason, Snapshot, State, size_class,
+};
 use airamp_tests::account::{Account, Counts, Totals, counts, files};
 use airamp_tests::comparison::Presence;
 use airamp_tests::scenario::planned;
 use airamp_tests::{CProgram, Run};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -61,6 +66,24 @@ impl Job {
         assert_eq!(self.snapshot.errors, told);
     }
 
+    /// Every call that took effect, as the ring holds it.
+    fn records(&self) -> Vec<Call> {
+        let records = self.reader.calls_since(0).expect("records");
+        assert_eq!(records.lost, 0, "the program makes no more calls than the ring holds");
+        records.items.into_iter().filter(|call| call.flags & CallRecord::ERROR == 0).collect()
+    }
+
+    /// The rank that made the call.
+    fn rank_of(&self, call: &Call) -> usize {
+        let made = |it: &&Communicator| Some(it.slot) == call.slot;
+        self.snapshot.communicators.iter().find(made).expect("its communicator").facts.rank as usize
+    }
+
+    fn calls(&self, kind: Kind, path: Path) -> u64 {
+        let of = |count: &&Count| (count.kind, count.path) == (kind, path);
+        self.snapshot.counts.iter().filter(of).map(|count| count.calls).sum()
+    }
+
     fn wire(&self, path: Path) -> u64 {
         self.snapshot.counts.iter().filter(|count| count.path == path).map(|count| count.wire_bytes).sum()
     }
@@ -86,11 +109,16 @@ fn every_call_of_the_vendors_is_counted_once_and_with_its_bytes() {
 fn size_classes_and_records_add_up_to_the_calls() {
     let job = run("0", |run| run);
     for sizes in &job.snapshot.sizes {
-        let of_path =
-            |count: &&airamp_telemetry::snapshot::Count| (count.kind, count.path) == (sizes.kind, sizes.path);
-        let calls: u64 = job.snapshot.counts.iter().filter(of_path).map(|count| count.calls).sum();
-        assert_eq!(sizes.calls.iter().sum::<u64>(), calls, "{sizes:?}");
+        assert_eq!(sizes.calls.iter().sum::<u64>(), job.calls(sizes.kind, sizes.path), "{sizes:?}");
     }
+    let all_reduce = |it: &&Sizes| (it.kind, it.path) == (Kind::AllReduce, Path::Vendor);
+    let told = job.snapshot.sizes.iter().find(all_reduce).expect("AllReduces").calls;
+    let mut expected = [0; SIZE_CLASSES];
+    for call in job.records().iter().filter(|it| (it.kind, it.path) == (Kind::AllReduce, Path::Vendor)) {
+        expected[usize::from(size_class(call.count * bytes_of(call.datatype)))] += 1;
+    }
+    assert_eq!(told, expected);
+    assert!(expected.iter().filter(|calls| **calls > 0).count() > 1, "of several classes: {expected:?}");
     let calls: u64 = job.account.counts.values().map(|totals| totals.calls).sum();
     let records = job.reader.calls_since(0).expect("records");
     // A call that the vendor refuses has a record too; one of a group that is refused has none.
@@ -140,6 +168,69 @@ fn what_is_compressed_is_counted_as_such_with_the_bytes_of_its_packets() {
 }
 
 #[test]
+fn what_a_compressed_call_sends_and_writes_is_added_up_exactly() {
+    let job = run(MIN_BYTES, planned);
+    let (mut sent, mut blocks, mut bytes) = ([0, 0], 0, 0);
+    for call in job.records() {
+        let captured = match call.path {
+            Path::Compressed => 0,
+            Path::CompressedCaptured => 1,
+            _ => continue,
+        };
+        let plan = Plan::new(call.count as usize, RANKS, ARENA_BYTES, Shape::usual(RANKS)).expect("a plan");
+        sent[captured] += plan.sent_bytes(job.rank_of(&call)) as u64;
+        blocks += plan.blocks(job.rank_of(&call)) as u64;
+        bytes += call.count * bytes_of(call.datatype);
+    }
+    assert_eq!([Path::Compressed, Path::CompressedCaptured].map(|path| job.wire(path)), sent);
+    let sums = job.snapshot.sums;
+    assert_eq!((sums.codec.blocks, sums.codec_bytes), (blocks, bytes));
+    assert!(blocks > 0 && sums.codec_ns > 0);
+    for communicator in &job.snapshot.communicators {
+        assert_eq!(communicator.arena_bytes, ARENA_BYTES as u64);
+    }
+    let of_communicators: u64 = job.snapshot.communicators.iter().map(|it| it.sums.codec.blocks).sum();
+    assert_eq!(of_communicators, blocks, "the process's sums are those of its communicators");
+}
+
+#[test]
+fn each_all_reduce_that_went_to_the_vendor_has_one_reason() {
+    let job = run(MIN_BYTES, planned);
+    let mut expected = BTreeMap::new();
+    // An empty call has no index, and nothing in it to be compressed.
+    for call in job.records().iter().filter(|call| call.kind == Kind::AllReduce && call.count > 0) {
+        let is_element = matches!(call.datatype.0, 6 | 7 | 9);
+        let small = call.count * bytes_of(call.datatype) < MIN_BYTES.parse().expect("a number");
+        let reason = match call.path {
+            Path::Vendor | Path::VendorCaptured if !is_element => Reason::Datatype,
+            Path::Vendor | Path::VendorCaptured if small => Reason::Size,
+            Path::Vendor | Path::VendorCaptured => Reason::Reduction,
+            _ => continue,
+        };
+        *expected.entry(reason).or_insert(0) += 1;
+    }
+    assert_eq!(job.snapshot.fallbacks, expected.into_iter().collect::<Vec<_>>());
+}
+
+/// Equal calls of a group are told together there, and each of them has the reason.
+#[test]
+fn without_kernels_every_all_reduce_has_a_reason_in_groups_too() {
+    let nothing = tempfile::tempdir().expect("a folder without kernels");
+    let job = run("0", |run| planned(run).env("AIRAMP_KERNEL_DIR", nothing.path()));
+    assert_eq!(counts(&job.snapshot), job.account.counts);
+    let paths = [Path::Vendor, Path::VendorCaptured].map(|path| job.calls(Kind::AllReduce, path));
+    let (reasons, calls): (Vec<Reason>, Vec<u64>) = job.snapshot.fallbacks.iter().copied().unzip();
+    // What is split from a communicator that does not compress finds nobody to agree with.
+    assert_eq!(reasons, [Reason::NoAgreement, Reason::Kernels]);
+    assert_eq!(calls.iter().sum::<u64>(), paths.iter().sum::<u64>());
+}
+
+fn bytes_of(datatype: Datatype) -> u64 {
+    const BYTES: [u64; Datatype::COUNT] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 0];
+    BYTES[usize::from(datatype.0)]
+}
+
+#[test]
 fn a_trial_is_a_call_of_its_own_path_and_is_counted_once() {
     let job = run("0", |run| run.env("AIRAMP_MODE", "shadow"));
     let tried: u64 = job.account.trials.values().sum();
@@ -149,7 +240,12 @@ fn a_trial_is_a_call_of_its_own_path_and_is_counted_once() {
         told.iter().filter(|((_, path, _), _)| *path == Path::Trial).map(|(_, it)| it.calls).sum();
     assert_eq!((trials, job.snapshot.sums.trial_calls), (tried, tried));
     assert_eq!(without_trials(told), job.account.counts);
-    assert!(job.wire(Path::Trial) > 0);
+    let of_trials = |count: &&Count| count.path == Path::Trial;
+    let would: u64 = job.snapshot.counts.iter().filter(of_trials).map(|count| count.would_wire_bytes).sum();
+    assert!(
+        would > 0 && job.wire(Path::Trial) > would,
+        "the dry run crosses the wire beside the vendor's call"
+    );
     job.assert_issued();
     assert_eq!(job.snapshot.state, State::Shadow);
 }

@@ -208,9 +208,9 @@ fn a_healthy_job_with_jitter_is_not_accused_of_anything() {
     let arguments = ["--compute-ms", "10", "--jitter-ms", "10", "--bytes", "262144"];
     let (_live, mut watcher) = at_work(base.path(), "healthy", &arguments, Options::default().hang_after);
     watcher.watch_for(Duration::from_secs(20));
-    // On a busy machine a call may really take much longer than those before it.
-    let false_ones: Vec<_> =
-        watcher.found.iter().filter(|finding| finding.kind != FindingKind::LatencySpike).collect();
+    // On a busy machine a call may really take much longer than those before it, and a rank really come late.
+    let may_be = [FindingKind::LatencySpike, FindingKind::LateCall];
+    let false_ones: Vec<_> = watcher.found.iter().filter(|finding| !may_be.contains(&finding.kind)).collect();
     assert!(false_ones.is_empty(), "{false_ones:#?}");
     let node = watcher.look();
     assert!(calls(&node, "healthy") > 500, "{:#?}", node.totals);

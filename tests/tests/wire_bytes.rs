@@ -186,3 +186,59 @@ fn a_compressed_all_reduce_puts_its_packets_on_the_wire_and_no_more() {
         }
     }
 }
+
+/// Around a ring: whoever gets a message has nothing to send for it.
+#[test]
+fn messages_put_on_the_wire_what_is_counted_for_who_sends_them() {
+    let Some(ranks) = counted(RANKS, "send_recv", STEPS, |run| run) else {
+        return skip("network namespaces need root and iproute2");
+    };
+    for (rank, counted) in ranks.iter().enumerate() {
+        let count = |kind| counted.calls.get(&(kind, CallPath::Vendor)).copied().unwrap_or_default();
+        let (sent, got) = (count(Kind::Send), count(Kind::Recv));
+        assert_eq!((counted.calls.len(), sent.calls, got.calls), (2, STEPS, STEPS), "{:?}", counted.calls);
+        assert_eq!((sent.wire, got.wire), (STEPS * BYTES, 0));
+        assert_carried(&format!("send_recv: rank {rank}"), sent.wire, counted.sent, counted.received);
+    }
+}
+
+/// Each rank sends another part to each, and keeps one.
+#[test]
+fn what_only_rccl_has_puts_on_the_wire_what_is_counted() {
+    for (name, kind) in [("all_to_all_v", Kind::AllToAllV), ("all_reduce_with_bias", Kind::AllReduceWithBias)]
+    {
+        let Some(ranks) = counted(RANKS, name, STEPS, |run| run.arg("--hip")) else {
+            return skip("network namespaces need root and iproute2");
+        };
+        let wire: Vec<u64> =
+            ranks.iter().map(|counted| counted.of(kind, CallPath::Vendor, STEPS).wire).collect();
+        for (rank, (counted, wire)) in ranks.iter().zip(&wire).enumerate() {
+            assert_carried(&format!("{name}: rank {rank}"), *wire, counted.sent, counted.received);
+        }
+        let all: u64 = wire.iter().sum();
+        assert!(all >= STEPS * BYTES / RANKS as u64, "{name}: all ranks together sent {all}");
+    }
+}
+
+/// A trial is a dry run of the packets and then the vendor's own call, and both cross the wire. Peers are connected when
+/// the communicator is made, as for compressed calls.
+#[test]
+fn a_trial_puts_both_its_ways_on_the_wire() {
+    let job = |steps| counted(RANKS, "all_reduce", steps, |run| run.env("AIRAMP_MODE", "shadow"));
+    let (Some(short), Some(long)) = (job(1), job(4 * STEPS)) else {
+        return skip("network namespaces need root and iproute2");
+    };
+    for (rank, (short, long)) in short.iter().zip(&long).enumerate() {
+        let sums = |counted: &Counted| {
+            let of = |path| counted.calls.get(&(Kind::AllReduce, path)).copied().unwrap_or_default();
+            let (trials, others) = (of(CallPath::Trial), of(CallPath::Vendor));
+            assert!(trials.wire > trials.would || trials.calls == 0, "{:?}", counted.calls);
+            (trials.calls, trials.calls + others.calls, trials.wire + others.wire)
+        };
+        let ((fewer_trials, one, less), (trials, calls, more)) = (sums(short), sums(long));
+        assert_eq!((one, calls), (1, 4 * STEPS), "rank {rank}");
+        assert!(trials > fewer_trials, "rank {rank}: {trials} trials, {fewer_trials} in the shorter job");
+        let (sent, received) = (long.sent + MEETING - short.sent, long.received + MEETING - short.received);
+        assert_carried(&format!("trials: rank {rank}"), more - less, sent, received);
+    }
+}

@@ -1,0 +1,128 @@
+/* One rank whose calls come in bursts with gaps between them, until it is told by SIGUSR1 to go on; then what the
+ * scenario names. A word on standard output says where it is.
+ *
+ *   gaps SCENARIO GAP_MS */
+#include "hazard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+enum { BURST = 4, DENSE_MS = 500 };
+
+static volatile sig_atomic_t told;
+static struct timespec due;
+
+static void go_on(int signal) { (void)signal; told = 1; }
+
+static void say(const char *word) {
+  printf("%s\n", word);
+  fflush(stdout);
+}
+
+/* Sleeps until so long after the last time, whatever came in between: the bursts come in step. */
+static void rest(long ms) {
+  due.tv_nsec += ms % 1000 * 1000000;
+  due.tv_sec += ms / 1000 + due.tv_nsec / 1000000000;
+  due.tv_nsec %= 1000000000;
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR) {}
+}
+
+/* Calls of different sizes: equal ones could be a step of one call with an uneven pace as well. */
+static void burst(struct clique *c) {
+  for (size_t i = 0; i < BURST; i++)
+    CHECK(ncclAllReduce(c->in[0], c->out[0], COUNT - 200 * i, ncclFloat32, ncclSum, c->comm[0], c->stream[0]));
+  clique_wait(c);
+}
+
+/* A kernel that keeps the default stream busy for so long. */
+static void occupy(long ms) {
+  static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+  static void *kernel;
+  if (!launch) {
+    static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .entry airamp_emu_spin_us(.param .u64 us) { ret; }\n";
+    int (*load)(void **, const void *), (*function)(void **, void *, const char *);
+    void *module, *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    *(void **)&load = dlsym(cuda, "cuModuleLoadData");
+    *(void **)&function = dlsym(cuda, "cuModuleGetFunction");
+    *(void **)&launch = dlsym(cuda, "cuLaunchKernel");
+    CHECK(load(&module, text));
+    CHECK(function(&kernel, module, "airamp_emu_spin_us"));
+  }
+  unsigned long long us = (unsigned long long)ms * 1000;
+  void *arguments[] = {&us};
+  CHECK(launch(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+}
+
+static void bursts_and_gaps(struct clique *c, long gap_ms, int busy) {
+  clock_gettime(CLOCK_MONOTONIC, &due);
+  while (!told) {
+    burst(c);
+    if (busy) occupy(gap_ms);
+    rest(gap_ms);
+  }
+}
+
+static void dense(struct clique *c) {
+  struct timespec now, until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += DENSE_MS * 1000000L;
+  burst(c);
+  say("dense");
+  do {
+    burst(c);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - until.tv_sec) * 1000000000L + now.tv_nsec - until.tv_nsec < 0);
+  say("over");
+}
+
+/* A capture in the strictest mode, by which an unsafe call of any thread would be spoilt. */
+static void capture(struct clique *c) {
+  cudaGraph_t graph;
+  /* In time, so that a gap is expected behind it. */
+  burst(c);
+  CHECK(cudaStreamBeginCapture(c->stream[0], 0));
+  clique_enqueue(c);
+  say("capturing");
+  usleep(400000);
+  say("over");
+  CHECK(cudaStreamEndCapture(c->stream[0], &graph));
+  CHECK(cudaGraphDestroy(graph));
+}
+
+static int threads(void) {
+  int count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  for (struct dirent *task; (task = readdir(tasks));) count += task->d_name[0] != '.';
+  closedir(tasks);
+  return count;
+}
+
+static void in_a_child(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    usleep(300000);
+    exit(threads());
+  }
+  printf("child ended with %d\n", wait_for(child));
+}
+
+int main(int argc, char **argv) {
+  const char *name = scenario(argc, argv);
+  long gap_ms = argc > 2 ? atol(argv[2]) : 20;
+  struct clique c;
+  signal(SIGUSR1, go_on);
+  clique_open(&c, 1);
+  clique_fill(&c, 1);
+  say("running");
+  bursts_and_gaps(&c, gap_ms, !strcmp(name, "busy"));
+  if (!strcmp(name, "exit")) exit(0);
+  if (!strcmp(name, "dense")) dense(&c);
+  if (!strcmp(name, "capture")) capture(&c);
+  if (!strcmp(name, "fork")) in_a_child();
+  print_bits("result", clique_all_reduce(&c, 2));
+  clique_close(&c);
+  return 0;
+}

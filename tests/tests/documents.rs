@@ -1,0 +1,211 @@
+//! The documents keep their promises: every relative link and anchor leads somewhere, every command in a fence that says
+//! `sh run` runs on the emulator as it stands, and the guide names no setting and no metric that there is not.
+//! Links to other sites are not followed: a test asks nothing of the network.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use airamp_tests::process::free_port;
+use airamp_tests::{Run, airamp, package_dir};
+
+/// All commands of one page together; generous, for two busy cores.
+const PAGE_LIMIT: Duration = Duration::from_secs(180);
+
+fn root() -> PathBuf {
+    package_dir().parent().expect("the repository").to_path_buf()
+}
+
+/// Every document of the repository, by its path in it.
+fn documents() -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_ours =
+                !name.starts_with('.') && !["target", "dist", "node_modules"].contains(&name.as_str());
+            if path.is_dir() && is_ours {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root(), &mut found);
+    found.sort();
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("a document in UTF-8");
+    found
+        .iter()
+        .map(|path| (path.strip_prefix(root()).expect("below it").to_path_buf(), read(path)))
+        .collect()
+}
+
+/// A document as lines of prose and blocks of code, each with the words behind its fence.
+struct Parts<'t> {
+    prose: Vec<&'t str>,
+    code: Vec<(&'t str, String)>,
+}
+
+fn parts(text: &str) -> Parts<'_> {
+    let mut parts = Parts { prose: Vec::new(), code: Vec::new() };
+    let mut fence: Option<&str> = None;
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        let marks = &trimmed[..trimmed.len() - trimmed.trim_start_matches('`').len()];
+        match fence {
+            None if marks.len() >= 3 => {
+                fence = Some(marks);
+                parts.code.push((trimmed[marks.len()..].trim(), String::new()));
+            }
+            None => parts.prose.push(line),
+            Some(open) if marks == open => fence = None,
+            Some(_) => {
+                let (_, code) = parts.code.last_mut().expect("a fence is open");
+                code.push_str(line);
+                code.push('\n');
+            }
+        }
+    }
+    parts
+}
+
+/// Without what stands in code: a link there is an example.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+fn links(text: &str) -> Vec<String> {
+    let prose = parts(text).prose.iter().map(|line| without_code(line)).collect::<Vec<_>>().join("\n");
+    let targets = prose.split("](").skip(1).filter_map(|behind| behind.split_once(')'));
+    targets.map(|(target, _)| target.trim().to_owned()).collect()
+}
+
+/// The anchors that a reader's page makes of the headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    for line in parts(text).prose.iter().filter(|line| line.starts_with('#')) {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let free = (0..).map(|n| if n == 0 { anchor.clone() } else { format!("{anchor}-{n}") });
+        anchors.extend(free.into_iter().find(|name| !anchors.contains(name)));
+    }
+    anchors
+}
+
+/// Why a link leads nowhere; none if it leads somewhere, or to another site.
+fn fault(page: &Path, target: &str) -> Option<String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let here = root().join(page);
+    let path = if file.is_empty() { here } else { here.parent().expect("a folder").join(file) };
+    if !path.exists() {
+        return Some("no such file".into());
+    }
+    if anchor.is_empty() {
+        return None;
+    }
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    (!anchors(&text).contains(anchor)).then(|| "no such heading".into())
+}
+
+#[test]
+fn every_relative_link_and_anchor_leads_somewhere() {
+    let mut checked = 0;
+    let mut faults = Vec::new();
+    for (page, text) in documents() {
+        for target in links(&text) {
+            checked += 1;
+            faults.extend(fault(&page, &target).map(|why| format!("{}: {target}: {why}", page.display())));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(checked > 150, "only {checked} links were found");
+}
+
+#[test]
+fn a_link_to_nothing_is_found_and_one_in_code_is_none() {
+    let page = Path::new("docs/guide/README.md");
+    assert_eq!(fault(page, "no-such.md").as_deref(), Some("no such file"));
+    assert_eq!(fault(page, "faq.md#no-such").as_deref(), Some("no such heading"));
+    assert_eq!(fault(page, "runbook.md#rolling-back"), None);
+    assert_eq!(links("[a](b.md) `[c](d.md)` and\n```\n[e](f.md)\n```\n[g\nh](i.md#j)"), ["b.md", "i.md#j"]);
+    let names = anchors("# A `b_c` (d)\n## E, f\n## E, f\n");
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a-b_c-d", "e-f", "e-f-1"]);
+}
+
+/// Runs a page's marked blocks, in order and each in a shell of its own, in one folder of the test's own.
+fn run_page(page: &Path, blocks: &[String]) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let telemetry = folder.path().join("telemetry");
+    fs::create_dir(&telemetry).expect("a folder in it");
+    let settings = folder.path().join("airamp.conf");
+    fs::write(&settings, "").expect("a file in it");
+    let bin = airamp().parent().expect("a folder").to_path_buf();
+    let path = std::env::var("PATH").unwrap_or_default();
+    for (number, block) in blocks.iter().enumerate() {
+        let script = format!("cd '{}'\n{block}", folder.path().display());
+        let outcome = Run::new("bash")
+            .args(["-e", "-u", "-o", "pipefail", "-c", &script])
+            .env("PATH", format!("{}:{path}", bin.display()))
+            .env("HOME", folder.path())
+            .env("AIRAMP_CONFIG", &settings)
+            .env("AIRAMP_TELEMETRY_DIR", &telemetry)
+            .env("AIRAMP_METRICS_PORT", free_port().to_string())
+            .time_limit(PAGE_LIMIT)
+            .run();
+        assert!(
+            outcome.end == airamp_tests::End::Code(0),
+            "{}, marked block {}:\n{block}\n{outcome}",
+            page.display(),
+            number + 1
+        );
+    }
+}
+
+#[test]
+fn every_command_that_is_marked_to_be_run_runs_on_the_emulator() {
+    airamp_tests::emulator_dir();
+    let mut run = 0;
+    for (page, text) in documents() {
+        let is_marked = |info: &str| info.split(' ').collect::<Vec<_>>() == ["sh", "run"];
+        let code = parts(&text).code.into_iter();
+        let blocks: Vec<String> = code.filter(|(info, _)| is_marked(info)).map(|(_, code)| code).collect();
+        run += blocks.len();
+        run_page(&page, &blocks);
+    }
+    assert!(run >= 10, "only {run} blocks are marked");
+}
+
+/// The words of a text that begin so and go on with letters of `rest`.
+fn names<'t>(text: &'t str, start: &str, rest: fn(char) -> bool) -> BTreeSet<&'t str> {
+    let word = |c: char| !(c.is_alphanumeric() || c == '_');
+    text.split(word)
+        .filter(|name| name.starts_with(start) && name.chars().all(rest) && !name.ends_with('_'))
+        .collect()
+}
+
+#[test]
+fn the_guide_names_no_setting_and_no_metric_that_there_is_not() {
+    let of = |path: &str| fs::read_to_string(root().join(path)).expect("a reference page");
+    let references = [of("docs/settings.md"), of("docs/emulator.md"), of("docs/metrics.md")].join("\n");
+    let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let is_small = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let known =
+        |name: &str| references.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == name);
+    let of_the_guide = documents()
+        .into_iter()
+        .filter(|(page, _)| page.starts_with("docs/guide") || page == Path::new("README.md"));
+    let mut seen = 0;
+    for (page, text) in of_the_guide {
+        for name in names(&text, "AIRAMP_", is_capital).into_iter().chain(names(&text, "airamp_", is_small)) {
+            seen += 1;
+            assert!(known(name), "{}: {name} is in no reference page", page.display());
+        }
+    }
+    assert!(seen > 50, "only {seen} names were found");
+}
