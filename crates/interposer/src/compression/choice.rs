@@ -167,12 +167,13 @@ pub(super) fn poison_chosen(calls: &[Held], failure: &Failure) {
 
 /// The rest of a group has failed of which a part is on the wire already, compressed or as a dry run: the
 /// application takes it that nothing has happened, and the peers that everything has.
-pub(super) fn poison_posted(calls: &[Held], result: NcclResult) {
+pub(super) fn poison_posted(calls: &[Held]) {
     let is_posted = |held: &&Held| held.tried.is_some() || (held.state == State::Done && held.fast.is_some());
     for held in calls.iter().filter(is_posted) {
         if let Some(known) = held.known.filter(|known| known.is_usable()) {
             let reason = "the group of a compressed AllReduce failed after it";
-            poison(known, result, reason);
+            // Not what the vendor said of a part that had no effect.
+            poison(known, NcclResult::INTERNAL_ERROR, reason);
         }
     }
 }

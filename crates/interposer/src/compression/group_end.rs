@@ -183,7 +183,7 @@ impl Group<'_> {
         let ended = ours(self.function, Moment::After, || end_trials(self.calls, result.is_accepted()));
         settle_chosen(self.calls, result.is_accepted());
         if !result.is_accepted() {
-            poison_posted(self.calls, result);
+            poison_posted(self.calls);
         }
         if ended.is_none() { NcclResult::INTERNAL_ERROR } else { result }
     }
@@ -214,7 +214,7 @@ struct HalfDone<'a>(&'a [Held]);
 
 impl Drop for HalfDone<'_> {
     fn drop(&mut self) {
-        poison_posted(self.0, NcclResult::INTERNAL_ERROR);
+        poison_posted(self.0);
     }
 }
 
