@@ -17,8 +17,8 @@ const LOOK_WITHOUT_RHYTHM_NS: u64 = 100 * MS;
 const LOOK_NS: u64 = 2 * MS;
 /// The device is left alone for so long before the earliest time at which the next call is expected.
 const GUARD_NS: u64 = 200 * US;
-/// The kernel that is timed at the end of a gap comes so long before the guard.
-const PROBE_LEAD_NS: u64 = 100 * US;
+/// The kernel that is timed at the end of a gap comes so long before the guard; a thread may wake up late by most of it.
+const PROBE_LEAD_NS: u64 = 400 * US;
 /// A device that is busy is asked again after so many intervals, then after twice as many, and so on up to this.
 const MOST_BUSY_INTERVALS: u64 = 16;
 /// After so many gaps in a row in which the device was busy, gaps of that length are left alone.
