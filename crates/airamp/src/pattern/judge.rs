@@ -5,11 +5,13 @@ use airamp_policy::rhythm::State;
 use airamp_trace::Trace;
 use serde::Serialize;
 
+use super::delays::held_up;
 use super::playing::{Note, play};
 use super::stragglers::{self, Planted};
 
-/// A step that held for so many times its calls was not found by chance.
+/// A step that held for so many times its calls, and for so many calls, was not found by chance.
 const HELD: u32 = 4;
+const HELD_CALLS: usize = 16;
 
 /// What is planted.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +35,9 @@ pub(super) struct Learnt {
     pub(super) calls: usize,
     /// At the end: `learning`, `locked` or `drifting`.
     pub(super) state: &'static str,
-    /// Calls until the step was found that held; null where none was.
+    /// Calls of the trace until the step was found that was then followed longest; null where none held.
     pub(super) found_after_calls: Option<usize>,
+    /// How often it had come by then, where calls of another sort before it do not count.
     pub(super) found_after_periods: Option<f64>,
     /// Steps that were found and did not hold.
     pub(super) false_locks: usize,
@@ -44,7 +47,7 @@ pub(super) struct Learnt {
     /// Of the calls since it was found: all, and those that came as forecast.
     pub(super) judged: usize,
     pub(super) predicted: usize,
-    /// Told late in the trace as it is, by at least what is planted: delays that the job had. And by less: false.
+    /// Told late in the trace as it is, where the job had a delay, and where it had none.
     pub(super) late: usize,
     pub(super) false_late: usize,
     pub(super) missing_extra_resized: usize,
@@ -57,9 +60,11 @@ impl Learnt {
 }
 
 pub(super) fn judge(name: &str, trace: &Trace, trial: &Trial) -> Judgement {
-    let notes = play(trace, |call| call.at_ns);
+    let mut notes = play(trace, |call| call.at_ns);
+    let held_up = held_up(&notes, trial.part);
+    notes.iter_mut().zip(held_up).for_each(|(note, held_up)| note.held_up = held_up);
     let communicators = (0..trace.communicators.len())
-        .map(|communicator| learnt(communicator, &of(&notes, communicator), trial))
+        .map(|communicator| learnt(communicator, &of(&notes, communicator)))
         .filter(|learnt| learnt.calls > 0)
         .collect();
     Judgement {
@@ -74,11 +79,12 @@ fn of(notes: &[Note], communicator: usize) -> Vec<Note> {
     notes.iter().filter(|note| note.communicator == communicator).copied().collect()
 }
 
-fn learnt(communicator: usize, notes: &[Note], trial: &Trial) -> Learnt {
+fn learnt(communicator: usize, notes: &[Note]) -> Learnt {
     let locks = locks(notes);
-    let held = locks.iter().find(|lock| lock.held());
     let longest = locks.iter().max_by_key(|lock| lock.calls);
-    let since = held.map_or(notes.len(), |lock| lock.first + 1);
+    let is_it = |lock: &&Lock| longest.is_some_and(|longest| longest.period == lock.period) && lock.held();
+    let found = locks.iter().find(is_it);
+    let since = locks.iter().find(|lock| lock.held()).map_or(notes.len(), |lock| lock.first + 1);
     let later = notes.get(since..).unwrap_or_default();
     let late = notes.iter().filter(|note| note.is_late());
     let broke = |lock: &&Lock| !lock.held() && lock.first + lock.calls < notes.len();
@@ -86,15 +92,15 @@ fn learnt(communicator: usize, notes: &[Note], trial: &Trial) -> Learnt {
         communicator,
         calls: notes.len(),
         state: notes.last().map_or("learning", |note| named(note.state)),
-        found_after_calls: held.map(|lock| lock.first + 1),
-        found_after_periods: held.map(|lock| (lock.first + 1) as f64 / f64::from(lock.period.max(1))),
+        found_after_calls: found.map(|lock| lock.first + 1),
+        found_after_periods: found.map(|lock| lock.periods_before(notes)),
         false_locks: locks.iter().filter(broke).count(),
         period_calls: longest.map_or(0, |lock| lock.period),
         period_ns: longest.and_then(|lock| notes.get(lock.last())).map_or(0, |note| note.period_ns),
         judged: later.len(),
         predicted: later.iter().filter(|note| note.predicted).count(),
-        late: late.clone().filter(|note| note.is_late_by(trial.part)).count(),
-        false_late: late.filter(|note| !note.is_late_by(trial.part)).count(),
+        late: late.clone().filter(|note| note.held_up).count(),
+        false_late: late.filter(|note| !note.held_up).count(),
         missing_extra_resized: later
             .iter()
             .filter(|note| note.deviation.is_some() && !note.is_late())
@@ -108,11 +114,29 @@ struct Lock {
     first: usize,
     calls: usize,
     period: u32,
+    /// It was not given up while it was provisional.
+    is_sure: bool,
 }
 
 impl Lock {
+    fn new(first: usize, note: &Note) -> Self {
+        Self { first, calls: 1, period: note.period_calls, is_sure: note.is_sure }
+    }
+
     fn held(&self) -> bool {
-        self.calls as u64 >= u64::from(self.period.max(1)) * u64::from(HELD)
+        let least = u64::from(self.period.max(1)) * u64::from(HELD);
+        self.is_sure && self.calls as u64 >= least && self.calls >= HELD_CALLS
+    }
+
+    /// Back from where it was found, to the first call that is not like the one a step later.
+    fn periods_before(&self, notes: &[Note]) -> f64 {
+        let period = self.period.max(1) as usize;
+        let repeats = |later: &usize| {
+            let before = later.checked_sub(period).and_then(|before| notes.get(before));
+            before.zip(notes.get(*later)).is_some_and(|(before, later)| before.made.is_like(&later.made))
+        };
+        let repeated = (0..=self.first).rev().take_while(repeats).count();
+        (repeated + period).min(self.first + 1) as f64 / period as f64
     }
 
     fn last(&self) -> usize {
@@ -126,8 +150,11 @@ fn locks(notes: &[Note]) -> Vec<Lock> {
     for (place, note) in notes.iter().enumerate() {
         let locked = note.state == State::Locked;
         match locks.last_mut().filter(|lock| following && lock.period == note.period_calls) {
-            Some(lock) if locked => lock.calls += 1,
-            _ if locked => locks.push(Lock { first: place, calls: 1, period: note.period_calls }),
+            Some(lock) if locked => {
+                lock.calls += 1;
+                lock.is_sure |= note.is_sure;
+            }
+            _ if locked => locks.push(Lock::new(place, note)),
             _ => {}
         }
         following = locked;

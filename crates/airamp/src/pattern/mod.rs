@@ -1,6 +1,7 @@
 //! `airamp pattern`: what the library would learn from the calls of a trace, and how right it would be: it plays the
 //! calls to the same code (`policy::rhythm`), as they are and with delays planted in them. It reads files and starts nothing.
 
+mod delays;
 mod judge;
 mod playing;
 mod report;
@@ -16,11 +17,11 @@ use crate::cli::CommandError;
 use crate::streams;
 
 const AFTER_HELP: &str = "\
-Each communicator of a trace has a rhythm of its own. found after is how many of its steps had passed when the step was \
-found that then held; predicted is the share of all later calls that were forecast in kind, datatype and size; late are \
-calls of the trace as it is that were called late by as much as is planted or more, false late the share of those called \
-late by less. Then delays are planted before calls of random steps: seen is the share of them at which one of the next \
-calls was called late.
+Each communicator of a trace has a rhythm of its own. found after is how often the step that was followed longest had come \
+when it was found; predicted is the share of all later calls that were forecast in kind, datatype and size; late are calls \
+of the trace as it is that were called late and were, by the eight steps before; false late is the share of calls that were \
+called late and were not. Then delays are planted before calls of random steps: seen is the share of them at which one of \
+the next calls was called late.
 
 Exit code: 0 judged, 2 wrong arguments, 125 a trace cannot be read.
 

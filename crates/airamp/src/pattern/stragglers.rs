@@ -1,6 +1,6 @@
 //! Plants delays in a trace and counts how many are seen. A delay comes before one call of a random step and moves
 //! everything after it, on all communicators, as a rank that was held up does. It is seen if the next call of one of
-//! the communicators is called late. Any other call that is late by less is a false alarm; by more, the job had that delay itself.
+//! the communicators is called late. Any other call that is called late is a false alarm, unless the job had a delay there itself.
 
 use airamp_policy::rhythm::State;
 use airamp_trace::Trace;
@@ -20,7 +20,7 @@ const MOST_PASSES: u64 = 100;
 pub(super) struct Planted {
     pub(super) planted: usize,
     pub(super) seen: usize,
-    /// Late calls without a planted delay, by less than one: false. And all calls that were played.
+    /// Calls that were called late without a delay, planted or not. And all calls that were played.
     pub(super) false_alarms: usize,
     pub(super) calls: usize,
     /// The step of which the delays are a part: the longest of the communicators'.
@@ -49,7 +49,7 @@ pub(super) fn plant(trace: &Trace, untouched: &[Note], trial: &Trial) -> Planted
             break;
         }
         let notes = play(trace, |call| call.at_ns + delay_ns * come(&delays, call.at_ns) as u64);
-        count(&mut planted, &notes, &delays, delay_ns);
+        count(&mut planted, untouched, &notes, &delays, delay_ns);
     }
     planted
 }
@@ -70,7 +70,7 @@ fn choose(notes: &[Note], leader: usize, step_ns: u64, random: &mut Random) -> V
     let mut delays = Vec::new();
     let mut not_before = 0;
     for note in notes.iter().filter(|note| note.communicator == leader) {
-        let follows = note.was == State::Locked && note.period_ns > step_ns / 2;
+        let follows = note.was_sure && note.period_ns > step_ns / 2;
         if !follows || note.is_late() {
             not_before = note.at_ns + step_ns * STEPS_BEFORE;
         } else if note.predicted
@@ -89,12 +89,12 @@ fn come(delays: &[u64], at_ns: u64) -> usize {
     delays.partition_point(|delay| *delay <= at_ns)
 }
 
-fn count(planted: &mut Planted, notes: &[Note], delays: &[u64], delay_ns: u64) {
+fn count(planted: &mut Planted, untouched: &[Note], notes: &[Note], delays: &[u64], delay_ns: u64) {
     // When they are over, by the clock of the calls that they moved.
     let ends: Vec<u64> = (1..).zip(delays).map(|(number, delay)| delay + delay_ns * number).collect();
     let mut seen = vec![false; delays.len()];
     let mut before: Vec<(usize, usize)> = Vec::new();
-    for note in notes {
+    for (note, as_it_was) in notes.iter().zip(untouched) {
         let now = come(&ends, note.at_ns);
         let last = match before.iter_mut().find(|(communicator, _)| *communicator == note.communicator) {
             Some((_, count)) => std::mem::replace(count, now),
@@ -106,7 +106,7 @@ fn count(planted: &mut Planted, notes: &[Note], delays: &[u64], delay_ns: u64) {
         if note.is_late() {
             match seen.get_mut(last..now).and_then(<[bool]>::last_mut) {
                 Some(delay) => *delay = true,
-                None => planted.false_alarms += usize::from(note.late_by_ns() < delay_ns),
+                None => planted.false_alarms += usize::from(!as_it_was.held_up),
             }
         }
     }

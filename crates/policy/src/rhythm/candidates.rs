@@ -30,6 +30,11 @@ impl Candidate {
         u64::from(self.even) * 2 >= u64::from(self.run)
     }
 
+    /// But for the first of them, before which was something else.
+    pub(super) fn is_all_even(&self) -> bool {
+        self.even + 1 >= self.run
+    }
+
     /// Its calls are not divided by pauses.
     pub(super) fn is_steady(&self) -> bool {
         self.longest_ns * self.run as f32 <= self.span_ns * PAUSE
@@ -37,6 +42,11 @@ impl Candidate {
 
     pub(super) fn period_ns(&self) -> f32 {
         self.span_ns / self.run.max(1) as f32 * self.lag as f32
+    }
+
+    /// Between two of its calls, in the mean.
+    pub(super) fn pause_ns(&self) -> f32 {
+        self.span_ns / self.run.max(1) as f32
     }
 
     fn follow(&mut self, now: &Mark, before: &Mark) {
@@ -119,7 +129,12 @@ impl Candidates {
             .filter(|candidate| candidate.lag > 0 && candidate.run >= needed(candidate))
             .filter(|candidate| candidate.run > broken(candidate).saturating_mul(2))
             .min_by_key(|candidate| candidate.lag)
-            .map(|candidate| Found { calls: candidate.lag, run: candidate.run, by_pauses: false })
+            .map(|candidate| Found {
+                calls: candidate.lag,
+                run: candidate.run,
+                by_pauses: false,
+                provisional: false,
+            })
     }
 }
 

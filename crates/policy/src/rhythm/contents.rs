@@ -12,9 +12,11 @@ pub struct Expected {
 }
 
 impl Rhythm {
-    /// The calls of the learnt step, in its order; none while no step is known.
+    /// The calls of the learnt step, in its order; none while no step is known, or only a provisional one: what is
+    /// proposed to other ranks is made of them.
     pub fn calls_of_step(&self) -> impl Iterator<Item = Expected> {
-        let marks = if self.state == State::Learning { &[] } else { self.template.step() };
+        let is_known = self.state != State::Learning && !self.provisional;
+        let marks = if is_known { self.template.step() } else { &[] };
         marks.iter().map(|mark| Expected {
             kind: mark.key.kind(),
             datatype: mark.key.datatype(),

@@ -5,7 +5,7 @@
 
 use super::candidates::{Candidate, Candidates};
 use super::mark::Mark;
-use super::pauses::Pauses;
+use super::pauses::{self, PAUSE, Pauses, SLOW_NS, VERY_FEW};
 
 /// Calls that are remembered.
 pub(super) const DEPTH: usize = 1024;
@@ -20,8 +20,11 @@ const LEAST: u32 = 24;
 pub(super) const SHORT_STEP_NS: f32 = 1e6;
 const LEAST_SHORT: u32 = 512;
 /// One call or two that repeat are the layers of a longer step more often than a step; with pauses between them, almost always.
-const LAYER: u32 = 2;
+/// But not where `SLOW_NS` lies between them: few layers take so long, and the steps of a captured graph show as one call each.
+pub(super) const LAYER: u32 = 2;
 const LEAST_LAYERS: u32 = 64;
+/// Until then it is one for now: a step of one call or two has come five times.
+const LEAST_TIMES: u32 = 4;
 /// Fewer calls than this are no step if their bytes differ each time: almost any sequence has them.
 const FEW: u32 = 8;
 
@@ -36,6 +39,14 @@ pub(super) struct Found {
     pub(super) run: u32,
     /// Calls differ by the pauses between them alone.
     pub(super) by_pauses: bool,
+    /// It has not held for as long as is needed, and nothing else has.
+    pub(super) provisional: bool,
+}
+
+impl Found {
+    pub(super) fn is_many_of(&self, calls: u32) -> bool {
+        self.calls > calls && self.calls.is_multiple_of(calls.max(1))
+    }
 }
 
 pub(super) struct Learner {
@@ -83,16 +94,22 @@ impl Learner {
         let exact = self.exact.best(|candidate| needed(candidate, doubt));
         let bursts = burst.and_then(|calls| self.equal_bursts(calls));
         match (exact, bursts) {
-            // Calls that repeat within bursts that repeat.
-            (Some(layer), Some(step))
-                if step.calls > layer.calls && step.calls.is_multiple_of(layer.calls) =>
-            {
-                bursts
-            }
+            // One call or two that repeat within bursts that repeat. A longer step is not divided by its pauses alone, and
+            // two of them are not one because a pause was missed.
+            (Some(layer), Some(step)) if layer.calls <= LAYER && step.is_many_of(layer.calls) => bursts,
             (Some(_), _) => exact,
             (None, Some(_)) => bursts,
-            (None, None) => self.sorts.best(|candidate| needed_without_bytes(candidate, doubt)),
+            (None, None) => self
+                .sorts
+                .best(|candidate| needed_without_bytes(candidate, doubt))
+                .or_else(|| self.for_now(doubt)),
         }
+    }
+
+    /// Slow calls that are all alike: perhaps a step, and perhaps the beginning of one.
+    fn for_now(&self, doubt: u32) -> Option<Found> {
+        let found = self.exact.best(|candidate| needed_for_now(candidate, doubt))?;
+        Some(Found { provisional: true, ..found })
     }
 
     /// The call that was heard `ago` calls before the last one (0: the last one).
@@ -129,14 +146,27 @@ impl Learner {
     }
 
     /// Bursts of `calls` calls followed each other, and the last call begins the next one. They are steps if they are of
-    /// the same kinds.
+    /// the same kinds; very few calls must all be of one.
     fn equal_bursts(&self, calls: u32) -> Option<Found> {
         let run = calls * 2;
         let alike = |ago: u32| {
             let (one, other) = (self.back(ago)?, self.back(ago + calls)?);
-            one.key.same_sort(other.key).then_some(())
+            let before = self.back(if calls < VERY_FEW { ago + 1 } else { ago })?;
+            (one.key.same_sort(other.key) && one.key.same_sort(before.key)).then_some(())
         };
-        (1..=run).all(|ago| alike(ago).is_some()).then_some(Found { calls, run, by_pauses: true })
+        let is_divided = calls >= pauses::FEW || self.is_divided(calls, run);
+        let is_step = is_divided && (1..=run).all(|ago| alike(ago).is_some());
+        is_step.then_some(Found { calls, run, by_pauses: true, provisional: false })
+    }
+
+    /// Whether the pauses between bursts are pauses beside those within the same bursts: what was usual before them may
+    /// have been something else, and few calls tell little.
+    fn is_divided(&self, calls: u32, run: u32) -> bool {
+        let gap = |ago: u32| self.back(ago).map_or(0.0, |mark| mark.gap_ns);
+        let shortest_ns = (0..=run).step_by(calls.max(1) as usize).map(gap).fold(f32::INFINITY, f32::min);
+        let within = (0..=run).filter(|ago| !ago.is_multiple_of(calls.max(1)));
+        let within_ns = within.clone().map(gap).sum::<f32>() / within.count().max(1) as f32;
+        shortest_ns > within_ns * PAUSE
     }
 }
 
@@ -144,11 +174,22 @@ fn needed(candidate: &Candidate, doubt: u32) -> u32 {
     let least = match candidate {
         short if short.period_ns() < SHORT_STEP_NS => LEAST_SHORT,
         layer if layer.lag <= LAYER && !layer.is_steady() => LEAST_SHORT,
+        slow if is_slow(slow) => LEAST_EVEN,
         layer if layer.lag <= LAYER => LEAST_LAYERS,
         even if even.is_even() => LEAST_EVEN,
         _ => LEAST,
     };
     (candidate.lag + candidate.lag / 2).max(least * doubt)
+}
+
+fn needed_for_now(candidate: &Candidate, doubt: u32) -> u32 {
+    let may_be_one = is_slow(candidate) && candidate.is_steady();
+    if may_be_one { candidate.lag * LEAST_TIMES * doubt } else { u32::MAX }
+}
+
+/// One call or two at a time that no layer is as slow as.
+fn is_slow(candidate: &Candidate) -> bool {
+    candidate.lag <= LAYER && candidate.is_all_even() && candidate.pause_ns() >= SLOW_NS
 }
 
 fn needed_without_bytes(candidate: &Candidate, doubt: u32) -> u32 {

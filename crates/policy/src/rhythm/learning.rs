@@ -2,8 +2,9 @@
 //! calls do not follow the one that is known. It decides which state holds.
 
 use super::beat::{Beat, Deviation, Heard, State};
-use super::learner::{Found, LONGEST};
+use super::learner::{Found, LAYER, LONGEST};
 use super::mark::{Key, Mark, Weights};
+use super::pauses::PAUSE;
 use super::returning::Return;
 use super::template::Template;
 use super::{Rhythm, misfits};
@@ -40,26 +41,75 @@ impl Rhythm {
     fn prove(&mut self, call: &Mark, found: Option<Found>) -> Heard {
         self.listening = self.listening.saturating_sub(1);
         self.patience = self.patience.saturating_sub(1);
+        let is_pause = call.gap_ns > self.template.mark(self.place).gap_ns * PAUSE;
+        let is_unsure = self.provisional || self.may_be_a_layer();
         let mut heard = self.follow(call.key, call.gap_ns);
+        let is_late = matches!(heard.deviation, Some(Deviation::Late { .. }));
+        if is_unsure {
+            heard = self.keep_to_itself(heard, is_pause);
+        }
         if self.state != State::Locked {
             return heard;
         }
-        if let Some(found) = found.filter(|found| self.is_longer_step(found)) {
+        if let Some(found) = found.filter(|found| self.is_longer_step(found) || self.is_proven_by(found)) {
             self.lock_on(found);
             heard.state_changed = true;
-        } else if let Some(found) = self.late_for_a_longer_step(&heard) {
+        } else if is_late
+            && !self.provisional
+            && let Some(found) = self.longer_step_by_pauses()
+        {
             self.lock_on(found);
             heard = Heard { state_changed: true, deviation: None, ..heard };
         }
         heard
     }
 
+    /// One call or two that repeat, and have not done so for long.
+    fn may_be_a_layer(&self) -> bool {
+        let Template { calls, by_pauses, settled, .. } = self.template;
+        calls <= LAYER && !by_pauses && !settled
+    }
+
+    /// A call that does not follow what may be a layer says more about that than about the call: nobody is told. Where the
+    /// step is provisional, that was all of it.
+    fn keep_to_itself(&mut self, heard: Heard, is_pause: bool) -> Heard {
+        let is_late = matches!(heard.deviation, Some(Deviation::Late { .. }));
+        let is_told = is_late && !is_pause && !self.provisional;
+        let misfits = self.state != State::Locked || is_pause || (heard.deviation.is_some() && !is_late);
+        let heard = Heard { deviation: heard.deviation.filter(|_| is_told), ..heard };
+        if !self.provisional {
+            return heard;
+        }
+        let is_sure = !misfits && self.listening == 0;
+        if misfits {
+            self.give_up();
+        } else if is_sure {
+            self.provisional = false;
+        }
+        Heard { state_changed: misfits || is_sure, change: None, ..heard }
+    }
+
+    /// What was followed for now is forgotten, as if it had never been. Learning, of which there are no events: a step that
+    /// was known before comes back from there, too.
+    fn give_up(&mut self) {
+        self.provisional = false;
+        self.template.forget();
+        self.state = State::Learning;
+        if self.former.settled {
+            self.change_templates();
+        }
+    }
+
+    /// The step that was followed for now has come often enough.
+    fn is_proven_by(&self, found: &Found) -> bool {
+        self.provisional && !found.provisional && found.calls == self.template.calls
+    }
+
     /// Perhaps the call was not late, but the first after the pause of a longer step.
-    fn late_for_a_longer_step(&self, heard: &Heard) -> Option<Found> {
-        let Some(Deviation::Late { .. }) = heard.deviation else { return None };
+    fn longer_step_by_pauses(&self) -> Option<Found> {
         let Template { calls, by_pauses, .. } = self.template;
         let run = self.calls.wrapping_sub(self.misfit_at);
-        let found = self.learner.with_its_pauses(Found { calls, run, by_pauses });
+        let found = self.learner.with_its_pauses(Found { calls, run, by_pauses, provisional: false });
         (found.calls > calls).then_some(found)
     }
 
@@ -68,10 +118,12 @@ impl Rhythm {
     fn is_longer_step(&self, found: &Found) -> bool {
         let template = &self.template;
         let longer = found.calls > template.calls;
-        let finer =
-            found.by_pauses && !template.by_pauses && found.calls.is_multiple_of(template.calls.max(1));
+        let layers = template.calls <= LAYER && !template.by_pauses;
+        let finer = found.by_pauses && layers && found.is_many_of(template.calls);
         let near = found.calls <= template.calls.saturating_mul(MOST_LONGER);
-        longer && (finer || (near && found.run > self.calls.wrapping_sub(self.misfit_at)))
+        longer
+            && !found.provisional
+            && (finer || (near && found.run > self.calls.wrapping_sub(self.misfit_at)))
     }
 
     fn seek(&mut self, call: &Mark, found: Option<Found>) -> Heard {
@@ -84,7 +136,7 @@ impl Rhythm {
         } else if let Some(place) = former_back {
             self.change_templates();
             self.return_to(place);
-        } else if let Some(found) = found {
+        } else if let Some(found) = found.filter(|found| self.has_room_for(found)) {
             if self.template.settled {
                 self.change_templates();
             }
@@ -93,6 +145,11 @@ impl Rhythm {
             self.state = State::Learning;
         }
         Heard { state_changed: self.state != before, ..Heard::default() }
+    }
+
+    /// Nothing that is known is forgotten for what is provisional.
+    fn has_room_for(&self, found: &Found) -> bool {
+        !(found.provisional && self.template.settled && self.former.settled)
     }
 
     fn return_to(&mut self, place: u32) {
@@ -115,11 +172,13 @@ impl Rhythm {
         let found = self.learner.with_its_pauses(found);
         let place = self.template.learn(&self.learner, found);
         self.lock_at(place);
+        self.provisional = found.provisional;
         self.listening = found.calls * SETTLED_STEPS + LISTEN;
     }
 
     fn lock_at(&mut self, place: u32) {
         self.state = State::Locked;
+        self.provisional = false;
         self.place = place;
         self.misfit = misfits::AT_FIRST;
         self.locked_at = self.calls;
@@ -169,7 +228,9 @@ impl Rhythm {
             return;
         }
         self.template.forget();
-        self.doubt = (self.doubt * 2).min(MOST_DOUBT);
+        if !self.provisional {
+            self.doubt = (self.doubt * 2).min(MOST_DOUBT);
+        }
         self.state = State::Learning;
     }
 

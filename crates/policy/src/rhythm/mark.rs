@@ -9,8 +9,9 @@ const KIND: u32 = BYTES_BITS;
 const DATATYPE: u32 = BYTES_BITS + 8;
 
 /// What a call was: kind, datatype and bytes (1 TiB at most, which is taken for more), and flags of the place it has in a step.
+/// Callers that make the same call again and again make its key once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Key(u64);
+pub struct Key(u64);
 
 impl Key {
     /// Of kind and datatype only.
@@ -27,8 +28,25 @@ impl Key {
     pub(super) const RESIZED: u64 = 1 << 60;
 
     #[inline]
+    #[must_use]
+    pub fn new(kind: u8, datatype: u8, bytes: u64) -> Self {
+        Self(bytes.min(MOST_BYTES) | u64::from(kind) << KIND | u64::from(datatype) << DATATYPE)
+    }
+
+    #[inline]
     pub(super) fn of(beat: &Beat) -> Self {
-        Self(beat.bytes.min(MOST_BYTES) | u64::from(beat.kind) << KIND | u64::from(beat.datatype) << DATATYPE)
+        Self::new(beat.kind, beat.datatype, beat.bytes)
+    }
+
+    /// What a place has beyond the call that stands there, but for the bytes of other calls.
+    #[inline(always)]
+    pub(super) fn beyond(self, call: Self) -> u64 {
+        (self.0 ^ call.0) & !(Self::VARIES | Self::RESIZED)
+    }
+
+    #[inline(always)]
+    pub(super) fn ends(self) -> u64 {
+        self.0 & Self::ENDS
     }
 
     #[inline]
@@ -72,15 +90,18 @@ impl Key {
     }
 
     #[inline]
-    pub(super) fn bytes(self) -> u64 {
+    #[must_use]
+    pub fn bytes(self) -> u64 {
         self.0 & MOST_BYTES
     }
 
-    pub(super) fn kind(self) -> u8 {
+    #[must_use]
+    pub fn kind(self) -> u8 {
         (self.0 >> KIND) as u8
     }
 
-    pub(super) fn datatype(self) -> u8 {
+    #[must_use]
+    pub fn datatype(self) -> u8 {
         (self.0 >> DATATYPE) as u8
     }
 }
@@ -108,6 +129,11 @@ impl Mark {
         self.spread_ns += (counted_ns - spread_ns) * weights.spread;
     }
 
+    /// A call came earlier than it could be late: what was thought usual is not, as after some that were late in a row.
+    pub(super) fn heed_early(&mut self, off_ns: f32) {
+        self.gap_ns += off_ns * 0.5;
+    }
+
     /// A call was late by so much that it tells little about the others. If many are, they are soon not late any more.
     pub(super) fn heed_late(&mut self, slack_ns: f32) {
         self.gap_ns += slack_ns * 0.0625;
@@ -127,7 +153,7 @@ pub(super) struct Weights {
 impl Weights {
     /// While little is known.
     pub(super) const FIRST: Self = Self { gap: 0.25, spread: 0.25, step: 0.5 };
-    pub(super) const LATER: Self = Self { gap: 0.125, spread: 0.0625, step: 0.25 };
+    pub(super) const LATER: Self = Self { gap: 0.25, spread: 0.0625, step: 0.25 };
 }
 
 #[cfg(test)]

@@ -56,11 +56,7 @@ impl Rhythm {
     fn meet_in_time(&mut self, call: &Mark, off_ns: f32) -> Heard {
         let slack_ns = self.template.slack_ns(self.template.mark(self.place));
         if call.gap_ns > (self.template.period_ns * BREAK_STEPS).max(LEAST_BREAK_NS) {
-            self.timing = false;
-            let mut heard = self.place_was_met(call.key);
-            self.pause();
-            heard.state_changed = true;
-            return heard;
+            return self.meet_after_a_break(call);
         }
         let (place, late) = (self.place, off_ns > slack_ns);
         let again =
@@ -68,6 +64,7 @@ impl Rhythm {
         let weights = self.template.weights;
         let mark = &mut self.template.marks[place as usize % DEPTH];
         match late {
+            false if off_ns < -slack_ns => mark.heed_early(off_ns),
             false => mark.heed(off_ns, weights),
             true if again => mark.gap_ns += off_ns / 4.0,
             true => mark.heed_late(slack_ns),
@@ -75,6 +72,22 @@ impl Rhythm {
         let mut heard = self.place_was_met(call.key);
         if late && !again && self.quiet_steps == 0 {
             heard.deviation = Some(Deviation::Late { by_ns: off_ns as u64 });
+        }
+        heard
+    }
+
+    /// Two steps in a row with a break at the same place: that is how long the pause is from now on.
+    fn meet_after_a_break(&mut self, call: &Mark) -> Heard {
+        self.timing = false;
+        let place = self.place;
+        let again = self.broke_at.0 == place && self.step.wrapping_sub(self.broke_at.1) <= 1;
+        let mut heard = self.place_was_met(call.key);
+        self.broke_at = (place, self.step);
+        if again {
+            self.template.pause_is_now(place, call.gap_ns);
+        } else {
+            self.pause();
+            heard.state_changed = true;
         }
         heard
     }

@@ -21,15 +21,18 @@ mod tests;
 
 pub use beat::{Beat, Burst, Change, Deviation, Forecast, Grew, Heard, State};
 pub use contents::Expected;
+pub use mark::Key;
 
 use learner::Learner;
-use mark::Key;
 use returning::Return;
 use template::Template;
 
 /// The rhythm of one communicator. It allocates nothing, ever; it is large, so that its owner keeps it in a box.
 pub struct Rhythm {
     state: State,
+    /// The step that is followed came again too few times to be sure of it: nothing is told of it, and the first call that
+    /// does not fit ends it.
+    provisional: bool,
     /// The place of the step that comes next.
     place: u32,
     /// Parts of `misfits::WHOLE` of the last calls that did not come as expected.
@@ -55,10 +58,15 @@ pub struct Rhythm {
     timing: bool,
     timed_since_ns: u64,
     timed_steps: u32,
-    /// Bytes expected and found at the last call of this step whose bytes vary.
+    /// Until so many of them are counted, a step may begin without a word.
+    plain_steps: u32,
+    /// Bytes expected and found at the last call whose bytes were not those of the step before, and the step it was in.
     scale: (u64, u64),
+    scaled_step: u64,
     /// Where and in which step a call was late last.
     late_at: (u32, u64),
+    /// Where a break was last, and in which step.
+    broke_at: (u32, u64),
     /// Bytes expected and found at the last call that was resized.
     resized: (u64, u64),
     /// The step that is followed, or was last, and the one before; and how far each is on its way back.
@@ -74,6 +82,7 @@ impl Rhythm {
     pub const fn new() -> Self {
         Self {
             state: State::Learning,
+            provisional: false,
             place: 0,
             misfit: 0,
             calls: 0,
@@ -90,8 +99,11 @@ impl Rhythm {
             timing: false,
             timed_since_ns: 0,
             timed_steps: 0,
+            plain_steps: 0,
             scale: (1, 1),
+            scaled_step: 0,
             late_at: (0, 0),
+            broke_at: (u32::MAX, 0),
             resized: (0, 0),
             template: Template::new(),
             former: Template::new(),
@@ -99,6 +111,12 @@ impl Rhythm {
             former_back: Return::NONE,
             learner: Learner::new(),
         }
+    }
+
+    /// When the last call came that `hear_usual` took in, which is told no times.
+    #[inline]
+    pub fn last_came_at(&mut self, ns: u64) {
+        self.last_ns = self.last_ns.max(ns);
     }
 
     /// Takes in the next call.
@@ -124,10 +142,23 @@ impl Rhythm {
         self.state
     }
 
-    /// The share of the last calls that came as forecast, from 0 to 1; 0 while nothing is.
+    /// The share of the last calls that came as forecast, from 0 to 1; 0 while nothing is, and half of it while the step is
+    /// provisional.
     #[must_use]
     pub fn confidence(&self) -> f32 {
-        if self.state == State::Learning { 0.0 } else { 1.0 - self.misfit as f32 / misfits::WHOLE as f32 }
+        let fit = 1.0 - self.misfit as f32 / misfits::WHOLE as f32;
+        match self.state {
+            State::Learning => 0.0,
+            _ if self.provisional => fit / 2.0,
+            _ => fit,
+        }
+    }
+
+    /// Whether the step that is followed is so short, and came so few times, that it may be part of another one. It is
+    /// forecast, but nobody is told of calls that do not follow it.
+    #[must_use]
+    pub fn is_provisional(&self) -> bool {
+        self.provisional
     }
 
     /// Calls of one step; 0 while none is known.
@@ -192,8 +223,8 @@ impl Rhythm {
 
     /// Where the bytes of this step's calls are not those of the last step, the others should differ alike.
     fn expected_bytes(&self, key: Key) -> u64 {
-        let (expected, found) = self.scale;
-        if !key.has(Key::VARIES) || expected == 0 || self.place == 0 {
+        let (expected, found) = self.scale_of_step();
+        if !key.has(Key::VARIES) || expected == 0 {
             return key.bytes();
         }
         (u128::from(key.bytes()) * u128::from(found) / u128::from(expected)) as u64

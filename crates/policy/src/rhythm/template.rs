@@ -6,20 +6,27 @@ use super::beat::{Burst, Change};
 use super::learner::{DEPTH, Found, Learner, SHORT_STEP_NS};
 use super::mark::{Key, Mark, Weights};
 use super::pace::Pace;
-use super::pauses::PAUSE;
+use super::pauses::{PAUSE, SLOW_NS};
 
 /// Calls that may be missing in a row before the rest of a step is given up.
 const AHEAD: u32 = 16;
 /// A call is late only if it is late by this part of the step.
-const LATE_PART: f32 = 0.13;
+const LATE_PART: f32 = 0.15;
+/// And of a step that is one call, whose pause is as uneven as the whole step.
+const LATE_PART_OF_ONE: f32 = 0.125;
 /// And by so many times the mean distance from its mean pause.
 const SPREADS: f32 = 3.0;
 /// A step is learnt from so many at most.
 const MOST_TIMES: usize = 8;
 /// Of the pauses at the same place, one that is so many times the shortest was a break.
 const BREAK: f32 = 3.0;
-/// Steps of few calls are timed several at a time, so that a call costs the same.
+/// Steps of few calls are timed several at a time, so that a call costs the same; more where they follow each other faster
+/// than `SLOW_NS`, and most where they are so fast that nothing but their usual length is made of it.
 const CALLS_AT_A_TIME: u32 = 16;
+const FAST_CALLS_AT_A_TIME: u32 = 64;
+const SHORT_CALLS_AT_A_TIME: u32 = 256;
+/// Of a pause that was seen twice, the mean distance from its mean is taken for this part of it.
+const NEW_SPREAD: f32 = 0.1;
 /// A call comes as the first of a step only after this part of the usual pause.
 const PART_OF_PAUSE: f32 = 0.5;
 /// Where only pauses tell steps apart, they must be longer to begin one elsewhere: a late call looks like it.
@@ -75,7 +82,6 @@ impl Template {
         self.by_pauses = found.by_pauses && self.step().iter().all(|mark| mark.key.same_sort(sort));
         self.settled = false;
         self.weights = Weights::FIRST;
-        self.steps_at_a_time = CALLS_AT_A_TIME.div_ceil(calls);
         self.pace = Pace::new();
         let first = self.begin_after_the_longest_pause();
         self.take_period(self.step().iter().map(|mark| mark.gap_ns).sum());
@@ -107,9 +113,24 @@ impl Template {
         self.pace.step(ns, first)
     }
 
+    /// The pause before that place has become another one.
+    pub(super) fn pause_is_now(&mut self, place: u32, gap_ns: f32) {
+        let mark = &mut self.marks[place as usize % DEPTH];
+        (mark.gap_ns, mark.spread_ns) = (gap_ns, gap_ns * NEW_SPREAD);
+        self.take_period(self.step().iter().map(|mark| mark.gap_ns).sum());
+    }
+
     fn take_period(&mut self, period_ns: f32) {
+        let is_short = period_ns < SHORT_STEP_NS;
         self.period_ns = period_ns;
-        self.margin_ns = if period_ns < SHORT_STEP_NS { f32::INFINITY } else { period_ns * LATE_PART };
+        let part = if self.calls == 1 { LATE_PART_OF_ONE } else { LATE_PART };
+        self.margin_ns = if is_short { f32::INFINITY } else { period_ns * part };
+        let at_a_time = match period_ns {
+            _ if is_short => SHORT_CALLS_AT_A_TIME,
+            fast_ns if fast_ns < SLOW_NS => FAST_CALLS_AT_A_TIME,
+            _ => CALLS_AT_A_TIME,
+        };
+        self.steps_at_a_time = at_a_time.div_ceil(self.calls.max(1));
     }
 
     /// By how much a call may come later than usual.
@@ -172,10 +193,11 @@ impl Template {
     }
 }
 
-/// As `slack_ns` says, without asking for the larger of two numbers that may be none.
+/// As `slack_ns` says, without asking for the larger of two numbers that may be none. What is as much too early has to be
+/// looked at as well.
 #[inline]
 pub(super) fn in_time(off_ns: f32, mark: &Mark, margin_ns: f32) -> bool {
-    off_ns <= margin_ns || off_ns <= mark.spread_ns * SPREADS
+    off_ns.abs() <= margin_ns || off_ns.abs() <= mark.spread_ns * SPREADS
 }
 
 /// A place of the step, from the calls that stood there, the last one first. What is known from few is little: it counts for

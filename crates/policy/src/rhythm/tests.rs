@@ -4,6 +4,7 @@ mod anything;
 mod deviations;
 mod jobs;
 mod pace;
+mod provisional;
 mod steps;
 mod usual;
 
@@ -13,8 +14,10 @@ use jobs::Job;
 /// What a rhythm told while a job was played to it.
 #[derive(Debug, Default)]
 struct Told {
-    /// Calls at which the state changed, and the step that was followed from then on; 0: none.
+    /// Calls at which the state changed, and the step that was followed from then on; 0: none. A provisional step is none.
     states: Vec<(usize, u32)>,
+    /// Calls at which a provisional step was taken up or given up, and the step.
+    for_now: Vec<(usize, u32)>,
     forecast: usize,
     right: usize,
     deviations: Vec<(usize, Deviation)>,
@@ -39,10 +42,13 @@ fn play(job: &Job) -> Told {
             told.forecast += 1;
             told.right += usize::from(next.kind == beat.kind && next.bytes == beat.bytes);
         }
+        let was_provisional = told.rhythm.is_provisional();
         let heard = told.rhythm.hear(*beat);
         let followed = if told.rhythm.state() == State::Locked { told.rhythm.period_calls() } else { 0 };
         if heard.state_changed {
-            told.states.push((number, followed));
+            let is_for_now = told.rhythm.is_provisional() || (was_provisional && followed == 0);
+            let states = if is_for_now { &mut told.for_now } else { &mut told.states };
+            states.push((number, followed));
         }
         told.deviations.extend(heard.deviation.map(|deviation| (number, deviation)));
         told.changes.extend(heard.change);

@@ -218,6 +218,20 @@ impl Tuner {
         self.notes.push(self.with_graphs(note));
     }
 
+    /// The ranks do not believe each other any more: everything goes to the vendor, whatever an operator orders.
+    pub fn distrust(&mut self, reason: &str) {
+        self.stop(Note::new(Decision::Vendor, reason));
+        // Where nothing is compressed there is no change to wait for.
+        if self.plan == self.wanted() {
+            self.notes.drain(..).for_each(|note| self.records.push(None, None, note));
+        }
+    }
+
+    /// Whether nothing but the vendor's plan comes any more.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
     pub fn order(&mut self, order: Order) {
         let off = order == Order::Off;
         if std::mem::replace(&mut self.ordered_off, off) == off {

@@ -151,6 +151,25 @@ fn nothing_is_proposed_any_more_when_no_change_can_be_agreed_on() {
     bench.expect_record(Decision::Frozen, "rank 2 has left");
 }
 
+#[test]
+fn ranks_that_distrust_each_other_go_to_the_vendor_for_good_and_it_is_told_why() {
+    let mut bench = Bench::compressing(config());
+    bench.tuner.distrust("rank 1 pledged out of turn");
+    assert!(bench.tuner.has_stopped());
+    assert!(bench.agree());
+    assert_eq!(bench.plan, [0; 64]);
+    bench.expect_record(Decision::Vendor, "rank 1 pledged out of turn");
+    bench.order(Order::Off);
+    bench.order(Order::On);
+    assert!(!bench.agree());
+    let mut undecided = Tuner::new(config());
+    undecided.first(None);
+    undecided.distrust("rank 1 pledged out of turn");
+    assert_eq!(undecided.next(0), None);
+    let told: Vec<_> = undecided.drain_records().map(|record| (record.decision, record.reason)).collect();
+    assert_eq!(told, [(Decision::Vendor, "rank 1 pledged out of turn".to_owned())]);
+}
+
 impl Bench {
     fn round_of_noise(&mut self) {
         for rank in 0..3 {

@@ -91,3 +91,22 @@ fn calls_of_an_honest_job_are_hardly_ever_late() {
     let told = play(&job);
     assert!(told.late() * 1000 < job.beats.len(), "{}", told.late());
 }
+
+#[test]
+fn after_calls_that_were_late_in_a_row_a_late_one_is_seen_soon_again() {
+    let mut job = Job::new(0.0, 9);
+    job.ddp(BUCKETS, 40);
+    for _ in 0..4 {
+        job.wait(25 * MS);
+        job.ddp_step(BUCKETS);
+    }
+    job.ddp(BUCKETS, 1);
+    let planted = job.beats.len();
+    job.wait(24 * MS);
+    job.ddp(BUCKETS, 20);
+    let told = play(&job);
+    let late = |(call, deviation): &(usize, Deviation)| {
+        *call == planted && matches!(deviation, Deviation::Late { .. })
+    };
+    assert!(told.deviations.iter().any(late), "{told:?}");
+}

@@ -22,13 +22,102 @@ fn buckets_are_a_step_after_three_of_them_however_uneven_their_times_are() {
     }
 }
 
-#[test]
-fn a_step_of_one_call_is_believed_later_because_layers_look_like_it() {
+fn calls_alike(pause_ns: u64, count: u64) -> Job {
     let mut job = Job::new(0.1, 3);
-    job.ddp(1, 63);
-    assert_eq!(play(&job).rhythm.state(), State::Learning);
-    job.ddp(1, 40);
-    assert_eq!(play(&job).locks(), [1]);
+    for _ in 0..count {
+        job.wait(pause_ns);
+        job.call(ALL_REDUCE, 4096);
+    }
+    job
+}
+
+#[test]
+fn a_step_of_one_call_is_believed_later_where_layers_look_like_it() {
+    assert_eq!(play(&calls_alike(4 * MS, 63)).rhythm.state(), State::Learning);
+    assert_eq!(play(&calls_alike(4 * MS, 103)).locks(), [1]);
+}
+
+#[test]
+fn a_step_of_one_call_with_much_time_between_is_sure_after_a_dozen() {
+    assert_eq!(play(&calls_alike(32 * MS, 9)).locks().len(), 0);
+    let told = play(&calls_alike(32 * MS, 100));
+    assert_eq!(told.locks(), [1], "{told:?}");
+    assert!(told.states[0].0 <= 12, "{told:?}");
+    assert_eq!(told.deviations, [], "{told:?}");
+}
+
+#[test]
+fn slow_calls_whose_pauses_differ_are_not_believed_sooner() {
+    let mut job = Job::new(0.1, 3);
+    for call in 0..60 {
+        job.wait(if call % 3 == 0 { 20 * MS } else { 40 * MS });
+        job.call(ALL_REDUCE, 4096);
+    }
+    assert!(!play(&job).locks().contains(&1), "{:?}", play(&job));
+}
+
+#[test]
+fn bursts_of_few_equal_calls_are_steps_however_uneven_their_times_are() {
+    for jitter in [0.0, 0.1, 0.15] {
+        for calls in 2..=7_u64 {
+            for seed in 1..=8 {
+                let mut job = Job::new(jitter, seed);
+                for _ in 0..40 {
+                    job.wait(40 * MS);
+                    for _ in 0..calls {
+                        job.wait(MS / 10);
+                        job.call(ALL_REDUCE, 4096);
+                    }
+                }
+                let told = play(&job);
+                assert_eq!(
+                    told.locks(),
+                    [calls as u32],
+                    "{calls} calls, jitter {jitter}, seed {seed}: {told:?}"
+                );
+                assert!(told.states[0].0 as u64 <= calls * 6, "{calls} calls, seed {seed}: {told:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bursts_of_equal_calls_are_steps_within_five_also_where_the_first_are_slower() {
+    for seed in 1..=8 {
+        let mut job = Job::new(0.03, seed);
+        for step in 0..40 {
+            let slower = if step < 2 { 4 } else { 1 };
+            job.wait(10 * MS * slower);
+            for call in 0..24 {
+                job.wait((if call % 6 == 5 { 5 * MS } else { 5 * MS / 2 }) * slower);
+                job.call(ALL_REDUCE, 4096);
+            }
+        }
+        let told = play(&job);
+        assert_eq!(told.locks(), [24], "seed {seed}: {told:?}");
+        assert!(told.states[0].0 < 24 * 5, "seed {seed}: {told:?}");
+    }
+}
+
+#[test]
+fn pairs_of_calls_are_no_bursts_because_other_calls_before_them_were_closer() {
+    let mut job = Job::new(0.06, 3);
+    for _ in 0..20 {
+        for _ in 0..7 {
+            job.wait(56 * MS);
+            job.call(ALL_REDUCE, 8);
+            job.wait(24 * MS);
+            job.call(ALL_REDUCE, 4);
+        }
+        for _ in 0..10 {
+            job.wait(7 * MS);
+            job.call(ALL_REDUCE, 1 << 25);
+        }
+    }
+    let told = play(&job);
+    assert_eq!(told.locks().last(), Some(&24), "{told:?}");
+    assert!(told.states.last().is_some_and(|(call, _)| *call <= 24 * 3), "{told:?}");
+    assert_eq!(told.deviations, [], "{told:?}");
 }
 
 #[test]
@@ -167,6 +256,33 @@ fn a_long_pause_is_a_break_and_no_late_call() {
 }
 
 #[test]
+fn a_pause_that_becomes_many_times_as_long_and_stays_so_is_known_in_the_third_step() {
+    for jitter in [0.0, 0.1] {
+        let mut job = Job::new(jitter, 3);
+        let steps = |job: &mut Job, pause_ns: u64, count: u64| {
+            for _ in 0..count {
+                job.wait(pause_ns);
+                for call in 0..16 {
+                    job.wait(MS / 20);
+                    job.call(ALL_REDUCE, if call == 0 { 2048 } else { 4096 });
+                }
+            }
+            job.beats.len()
+        };
+        steps(&mut job, 10 * MS, 40);
+        let known = steps(&mut job, 100 * MS, 3);
+        let told = play(&job);
+        let forecast = told.rhythm.next().expect("it is locked");
+        let after = forecast.at_ns - job.beats[known - 1].at_ns;
+        assert!((70 * MS..130 * MS).contains(&after), "{after}");
+        steps(&mut job, 100 * MS, 20);
+        let told = play(&job);
+        assert!(told.states.iter().all(|(call, _)| *call < known), "it holds: {told:?}");
+        assert!((80 * MS..130 * MS).contains(&told.rhythm.period_ns()), "{told:?}");
+    }
+}
+
+#[test]
 fn another_number_of_buckets_is_learnt_as_another_step() {
     let mut job = Job::new(0.1, 3);
     for buckets in [20, 24, 28, 8] {
@@ -175,6 +291,22 @@ fn another_number_of_buckets_is_learnt_as_another_step() {
     let told = play(&job);
     assert_eq!(told.locks(), [20, 24, 28, 8], "{told:?}");
     assert!(told.deviations.len() < 40, "{told:?}");
+}
+
+#[test]
+fn two_steps_are_not_one_because_a_pause_is_hardly_one() {
+    for seed in 1..=20 {
+        let mut job = Job::new(0.1, seed);
+        for _ in 0..100 {
+            // About three times what is usual: it is a pause in some steps and in others not.
+            job.wait(30 * MS);
+            for call in 0..12 {
+                job.wait(10 * MS);
+                job.call(ALL_REDUCE, if call < 6 { 4096 } else { 8192 });
+            }
+        }
+        assert_eq!(play(&job).locks(), [12], "seed {seed}");
+    }
 }
 
 #[test]
