@@ -116,7 +116,7 @@ fn misses_somebody(case: &Case<'_>, group: &Group<'_>) -> bool {
         .judged()
         .filter(|member| member.is_dead())
         .all(|member| case.now_ns.saturating_sub(member.process.gone_ns) >= MAJORITY_AFTER_NS);
-    waits || poisoned || (lately && open().count() * 2 > group.judged.len())
+    waits || group.verdict.has_victims || poisoned || (lately && open().count() * 2 > group.judged.len())
 }
 
 fn dead_one(case: &Case<'_>, group: &Group<'_>, member: &Member<'_>) -> Condition {

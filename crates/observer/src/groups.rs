@@ -174,6 +174,7 @@ impl Known {
             communicator: member.communicator,
             dead: member.is_dead(),
             stopped: member.process.state == ProcessState::Stopped,
+            absent_since_ns: member.process.absent_since_ns(),
             in_flight_since_ns: member.process.in_flight_since_ns(member.communicator),
             seen_behind_since_ns: self.behind.get(&member.id).map(|(_, since)| *since),
         }

@@ -15,10 +15,11 @@ pub(crate) fn device(uuid: &[u8; 16]) -> String {
     format!("GPU-{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
 
-/// A name padded with zeros.
+/// A name padded with zeros, of somebody else's: any bytes.
 pub(crate) fn padded(bytes: &[u8; 16]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    let harmless = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    String::from_utf8_lossy(&bytes[..end]).chars().map(harmless).collect()
 }
 
 pub(crate) fn mode(number: u8) -> &'static str {
@@ -45,5 +46,10 @@ mod tests {
     fn an_interface_name_ends_at_its_padding() {
         assert_eq!(padded(b"eth0\0\0\0\0\0\0\0\0\0\0\0\0"), "eth0");
         assert_eq!(padded(b"sixteen-letters!"), "sixteen-letters!");
+    }
+
+    #[test]
+    fn an_interface_name_that_was_made_up_has_no_control_characters() {
+        assert_eq!(padded(b"eth0\n\x1b[2J\x01\0\0\0\0\0\0"), "eth0\u{fffd}\u{fffd}[2J\u{fffd}");
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Process {
     /// When it was first seen to be gone; 0: it lives.
     pub(crate) gone_ns: u64,
     pub(crate) first_calls: FirstCalls,
+    /// When it was last seen, neither gone nor stopped; 0: never.
+    present_ns: u64,
     before: Tally,
     read_ns: u64,
     in_flight: BTreeMap<u8, InFlight>,
@@ -54,6 +56,7 @@ impl Process {
             recent: Recent::default(),
             gone_ns: 0,
             first_calls: FirstCalls::default(),
+            present_ns: 0,
             before: Tally::default(),
             read_ns: 0,
             in_flight: BTreeMap::new(),
@@ -70,6 +73,11 @@ impl Process {
         self.read_ns = now.ns.max(1);
         self.state = reading.process;
         self.gone_ns = if self.is_live() { 0 } else { now.ns };
+        if !self.is_absent() {
+            self.present_ns = now.ns;
+        } else if first {
+            self.present_ns = last_sign_ns(&reading.snapshot);
+        }
         std::mem::swap(&mut self.snapshot, &mut reading.snapshot);
         self.rank = rank(&self.snapshot);
         self.follow_events();
@@ -77,6 +85,15 @@ impl Process {
 
     pub(crate) fn is_live(&self) -> bool {
         self.state != ProcessState::Gone
+    }
+
+    /// Of one that is gone or stopped: when it was last seen to be neither.
+    pub(crate) fn absent_since_ns(&self) -> Option<u64> {
+        self.is_absent().then_some(self.present_ns)
+    }
+
+    fn is_absent(&self) -> bool {
+        matches!(self.state, ProcessState::Gone | ProcessState::Stopped)
     }
 
     pub(crate) fn in_flight_since_ns(&self, communicator: &Communicator) -> Option<u64> {
@@ -111,6 +128,12 @@ impl Process {
     }
 }
 
+/// Of a process that nobody saw alive: the last that its file says it did.
+fn last_sign_ns(snapshot: &Snapshot) -> u64 {
+    let signs = snapshot.communicators.iter().map(|it| it.issued_ns.max(it.inside_since_ns));
+    signs.max().unwrap_or(0).max(snapshot.started_ns)
+}
+
 /// The job's rank: what the environment said, else the rank in the largest communicator.
 fn rank(snapshot: &Snapshot) -> Option<u32> {
     let given = u32::try_from(snapshot.identity.world_rank).ok();
@@ -132,6 +155,18 @@ mod tests {
         made_up.identity.world_rank = 3;
         assert_eq!(rank(&made_up), Some(3));
         assert_eq!(rank(&snapshot("j", -1, 7)), None);
+    }
+
+    #[test]
+    fn one_that_was_gone_when_it_was_first_seen_has_been_since_the_last_thing_that_it_did() {
+        let mut made_up = snapshot("j", 0, 7);
+        (made_up.started_ns, made_up.communicators) = (5, vec![communicator(1, 0, 2)]);
+        made_up.communicators[0].issued_ns = 40;
+        let mut gone = reading(1, made_up);
+        gone.process = ProcessState::Gone;
+        let mut process = Process::new(&gone);
+        process.take(&mut gone, 0, Now { ns: 100, unix_ms: 0 });
+        assert_eq!(process.absent_since_ns(), Some(40));
     }
 
     #[test]

@@ -278,6 +278,120 @@ fn a_process_is_as_slow_as_its_slowest_locked_communicator() {
     assert_eq!((rhythm.state.as_ref(), rhythm.step, rhythm.step_s), ("locked", Some(2), Some(0.09)));
 }
 
+/// A second communicator of the same ranks, with a step of its own.
+fn with_another(mut one: Reading, name: u64) -> Reading {
+    let mut other = one.snapshot.communicators[0].clone();
+    (other.slot, other.facts.name) = (1, name);
+    one.snapshot.communicators.push(other);
+    one
+}
+
+#[test]
+fn what_is_told_of_one_communicator_says_nothing_about_another() {
+    let mut world = world();
+    let mut one = with_another(late(3, 0, 19 * S, 1500 * MS), 0xdef);
+    one.events[0].slot = Some(1);
+    let node = world.look(vec![one, rank(0, PatternState::Locked, 20)], at(20)).node;
+    let finding = found(&node, FindingKind::LateCall).expect("a finding");
+    assert!(finding.communicator.ends_with("def"), "{finding:?}");
+    assert_eq!(node.findings.iter().filter(|one| one.kind == FindingKind::LateCall).count(), 1);
+    let change = |slot: u8, rank_number: i32| {
+        let mut one = with_another(changed(rank_number, 0, 100, 750 * MS, Grew::Compute), 0xdef);
+        one.events[0].slot = Some(slot);
+        one
+    };
+    let node = self::world().look(vec![change(0, 0), change(1, 1)], at(101)).node;
+    assert_eq!(node.jobs[0].pace_changes.len(), 2, "{:?}", node.jobs[0].pace_changes);
+}
+
+#[test]
+fn one_change_is_what_ranks_say_at_about_the_same_time_and_in_the_same_direction() {
+    let changes = |readings: Vec<Reading>| {
+        let node = world().look(readings, at(120)).node;
+        node.jobs[0].pace_changes.iter().map(|change| change.ranks.len()).collect::<Vec<_>>()
+    };
+    let slower = |rank, at_s| changed(rank, 0, at_s, 750 * MS, Grew::Unknown);
+    assert_eq!(changes(vec![slower(0, 100), slower(1, 104)]), [2]);
+    assert_eq!(changes(vec![slower(0, 100), slower(1, 110)]), [1, 1], "ten seconds apart");
+    assert_eq!(changes(vec![slower(0, 100), changed(1, 0, 101, 300 * MS, Grew::Unknown)]), [1, 1]);
+    let mut twice = slower(0, 100);
+    twice.events.push(told(1, EventKind::PaceChanged, 102 * S, [750 * MS, 900 * MS, 0]));
+    assert_eq!(changes(vec![twice]), [1, 1], "a rank that says it again means another one");
+}
+
+#[test]
+fn a_communicator_in_the_place_of_another_begins_to_drift_anew() {
+    let mut world = world();
+    let drift = |second: u64, generation: u64| {
+        let mut one = rank(0, PatternState::Drifting, second);
+        one.snapshot.communicators[0].generation = generation;
+        vec![one]
+    };
+    world.look(drift(100, 1), at(100));
+    world.look(drift(105, 2), at(105));
+    let node = world.look(drift(112, 2), at(112)).node;
+    assert_eq!(found(&node, FindingKind::RhythmBroken), None, "seven seconds");
+    let node = world.look(drift(116, 2), at(116)).node;
+    assert!(found(&node, FindingKind::RhythmBroken).is_some());
+}
+
+#[test]
+fn a_rank_does_not_explain_its_own_lateness() {
+    let mut world = world();
+    let mut one = late(3, 0, 19 * S, 1500 * MS);
+    one.events.push(told(1, EventKind::CallLate, 19 * S + 400 * MS, [1400 * MS, 0, 0]));
+    let node = world.look(vec![one, rank(0, PatternState::Locked, 20)], at(20)).node;
+    let finding = found(&node, FindingKind::LateCall).expect("a finding");
+    assert!(finding.text.contains("2 times in the last ten seconds"), "{}", finding.text);
+}
+
+#[test]
+fn a_job_that_never_issued_anything_is_not_silent_and_one_rank_that_goes_on_is_enough() {
+    let mut world = world();
+    let node = world.look((0..4).map(|n| rank(n, PatternState::Locked, 0)).collect(), at(111)).node;
+    assert_eq!(found(&node, FindingKind::RhythmBroken), None, "nothing was issued yet");
+    let mut world = self::world();
+    let readings = (0..4).map(|n| rank(n, PatternState::Locked, if n == 2 { 110 } else { 90 })).collect();
+    let node = world.look(readings, at(111)).node;
+    assert_eq!(found(&node, FindingKind::RhythmBroken), None, "rank 2 goes on");
+}
+
+#[test]
+fn where_all_ranks_compute_longer_none_is_suspected() {
+    let mut world = world();
+    let readings = (0..4).map(|n| changed(n, 0, 100, 750 * MS, Grew::Compute)).collect();
+    let node = world.look(readings, at(101)).node;
+    let finding = found(&node, FindingKind::SlowerPace).expect("a finding");
+    assert_eq!(finding.ranks, [0_u32; 0]);
+    assert!(finding.text.contains("compute grew: look at device clocks"), "{}", finding.text);
+}
+
+#[test]
+fn a_job_is_as_slow_as_its_slowest_rank_and_locked_only_when_all_are() {
+    let ranks = |states: [PatternState; 3]| {
+        let one = |(n, state): (usize, PatternState)| {
+            let mut one = rank(n as i32, state, 100);
+            one.snapshot.communicators[0].pattern.period_ns = (n as u64 + 1) * 100 * MS;
+            one
+        };
+        let node = world().look(states.into_iter().enumerate().map(one).collect(), at(100)).node;
+        (node.jobs[0].rhythm.state.to_string(), node.jobs[0].rhythm.step_s)
+    };
+    let (locked, learning) = (PatternState::Locked, PatternState::Learning);
+    assert_eq!(ranks([locked, locked, locked]), ("locked".to_owned(), Some(0.3)));
+    assert_eq!(ranks([locked, locked, learning]), ("learning".to_owned(), Some(0.2)));
+    assert_eq!(ranks([locked, PatternState::Drifting, learning]), ("drifting".to_owned(), Some(0.1)));
+}
+
+#[test]
+fn a_communicator_that_has_ended_has_no_step_any_more() {
+    let mut one = with_another(rank(0, PatternState::Locked, 100), 0xdef);
+    one.snapshot.communicators[1].pattern.period_ns = 3 * S;
+    one.snapshot.communicators[1].ended = Some(airamp_telemetry::Ended::Destroyed);
+    let node = world().look(vec![one], at(100)).node;
+    assert_eq!(node.jobs[0].ranks[0].rhythm.step_s, Some(0.5));
+}
+
 #[test]
 fn hostile_events_stay_bounded_and_finite() {
     let mut world = world();

@@ -5,6 +5,9 @@ use airamp_telemetry::snapshot::Communicator;
 
 use crate::arrivals::arrival_of;
 
+/// For so long ranks wait for each other in any job.
+const EVERYDAY_NS: u64 = 1_000_000_000;
+
 /// A rank on this node.
 pub(crate) struct Standing<'a> {
     pub(crate) communicator: &'a Communicator,
@@ -12,6 +15,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) dead: bool,
     /// Its process is stopped: it takes no part in what it has issued either.
     pub(crate) stopped: bool,
+    /// Of one that is dead or stopped: when it was last seen to be neither.
+    pub(crate) absent_since_ns: Option<u64>,
     /// Since when an event that was asked for has not come.
     pub(crate) in_flight_since_ns: Option<u64>,
     /// Since when it has been seen behind the others with what it has issued now.
@@ -23,6 +28,8 @@ pub(crate) struct Verdict {
     pub(crate) hung: Option<Hung>,
     /// One for each member.
     pub(crate) behind: Vec<Option<Behind>>,
+    /// Somebody is behind only since another died or was stopped.
+    pub(crate) has_victims: bool,
 }
 
 /// That the others wait for a member.
@@ -41,15 +48,28 @@ pub(crate) struct Hung {
     pub(crate) for_ns: u64,
 }
 
+/// A collective in which one member is dead or stopped completes for some of the others and not for the rest, who then
+/// issue nothing further: whoever fell behind only since is a victim of it, and is not named.
 pub(crate) fn judge(members: &[Standing<'_>], now_ns: u64, hang_after_ns: u64) -> Verdict {
     let furthest = members.iter().map(Standing::reach).max().unwrap_or(0);
-    let behind: Vec<Option<Behind>> = members
-        .iter()
-        .map(|member| behind(member, members, furthest, now_ns).or_else(|| stopped(member, members, now_ns)))
-        .collect();
+    let absent_since = members.iter().filter_map(|member| member.absent_since_ns).min();
+    let own_fault = |member: &Standing<'_>, behind: &Behind| {
+        let began = now_ns.saturating_sub(behind.for_ns);
+        member.absent_since_ns.is_some()
+            || absent_since.is_none_or(|absent| began.saturating_add(EVERYDAY_NS) < absent)
+    };
+    let lies_behind = |member: &Standing<'_>| behind(member, members, furthest, now_ns);
+    let is_victim =
+        |member: &Standing<'_>| lies_behind(member).is_some_and(|behind| !own_fault(member, &behind));
+    let judged = |member: &Standing<'_>| {
+        let behind = lies_behind(member).filter(|behind| own_fault(member, behind));
+        behind.or_else(|| stopped(member, members, now_ns))
+    };
+    let has_victims = members.iter().any(is_victim);
+    let behind: Vec<Option<Behind>> = members.iter().map(judged).collect();
     let hung = missing(members, &behind, now_ns, hang_after_ns)
         .or_else(|| stuck(members, furthest, now_ns, hang_after_ns));
-    Verdict { hung, behind }
+    Verdict { hung, behind, has_victims }
 }
 
 impl Standing<'_> {
@@ -160,6 +180,7 @@ mod tests {
             communicator,
             dead: false,
             stopped: false,
+            absent_since_ns: None,
             in_flight_since_ns: None,
             seen_behind_since_ns: None,
         }
@@ -226,6 +247,40 @@ mod tests {
         let mut members = [standing(&ahead), standing(&dead)];
         members[1].dead = true;
         assert_eq!(judge(&members, 31 * S, LIMIT).hung.map(|hung| hung.missing), Some(vec![1]));
+    }
+
+    /// Rank 2 is dead in a collective that completed for the first rank and not for the second.
+    fn behind_a_dead_one(absent_since_ns: u64) -> Verdict {
+        let (ahead, waits) = (at(8, 20 * S), at(7, 19 * S));
+        let mut members = [standing(&ahead), standing(&waits), standing(&ahead)];
+        (members[2].dead, members[2].absent_since_ns) = (true, Some(absent_since_ns));
+        judge(&members, 31 * S, LIMIT)
+    }
+
+    #[test]
+    fn a_rank_that_has_been_behind_only_since_another_died_is_not_missing() {
+        let not_named = Verdict { hung: None, behind: vec![None; 3], has_victims: true };
+        assert_eq!(behind_a_dead_one(20 * S), not_named);
+        assert_eq!(
+            behind_a_dead_one(20 * S + S / 2).hung,
+            None,
+            "it was hardly behind when the other was alive"
+        );
+    }
+
+    #[test]
+    fn a_rank_that_the_others_waited_for_before_another_died_stays_missing() {
+        let verdict = behind_a_dead_one(25 * S);
+        assert_eq!((verdict.hung.map(|hung| hung.missing), verdict.has_victims), (Some(vec![1]), false));
+    }
+
+    #[test]
+    fn a_rank_that_has_been_behind_only_since_another_was_stopped_is_not_late() {
+        let (ahead, waits) = (at(8, 20 * S), at(7, 19 * S));
+        let mut members = [standing(&ahead), standing(&waits), standing(&ahead)];
+        (members[2].stopped, members[2].absent_since_ns) = (true, Some(20 * S));
+        let behind = judge(&members, 22 * S, LIMIT).behind;
+        assert_eq!(behind, [None, None, Some(Behind { for_ns: 2 * S, sequence: 8 })]);
     }
 
     #[test]

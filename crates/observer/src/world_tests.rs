@@ -245,6 +245,29 @@ fn a_process_that_dies_while_others_wait_is_named_dead() {
 }
 
 #[test]
+fn a_rank_that_waits_in_a_collective_with_a_dead_one_is_not_accused() {
+    let mut world = world();
+    let all = |last: &[(u64, u64)]| {
+        let waits = member(2, &[(6, S), (7, 2 * S)]);
+        let others = [0, 1, 3].map(|rank| member(rank, last));
+        others.into_iter().chain([waits]).collect::<Vec<Reading>>()
+    };
+    world.look(all(&[(6, S), (7, 2 * S)]), at(2));
+    let ahead = [(6, S), (7, 2 * S), (8, 2 * S + 1)];
+    for second in 3..20 {
+        let mut readings = all(&ahead);
+        readings[2].process = ProcessState::Gone;
+        if second > 3 {
+            readings.remove(2);
+        }
+        let node = world.look(readings, at(second)).node;
+        assert!(node.findings.iter().all(|finding| finding.ranks == [3]), "{:#?}", node.findings);
+    }
+    let node = world.look(all(&ahead).into_iter().filter(|one| one.id != 4).collect(), at(20)).node;
+    assert_eq!(kinds(&node), [FindingKind::DeadProcess]);
+}
+
+#[test]
 fn a_stopped_process_is_late_although_all_have_issued_the_same() {
     let mut world = world();
     let look = |second: u64| {

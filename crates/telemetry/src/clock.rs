@@ -23,6 +23,17 @@ pub fn now() -> Ticks {
     slowly()
 }
 
+/// Whether `now` reads the processor's counter.
+pub fn is_counter() -> bool {
+    kind() == ClockKind::Counter
+}
+
+/// `now`, for whoever has asked `is_counter`.
+#[inline(always)]
+pub fn counter_now() -> Ticks {
+    Ticks(counter())
+}
+
 #[cold]
 fn slowly() -> Ticks {
     Ticks(read(kind()))

@@ -4,7 +4,9 @@
 
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::guarded;
-use crate::layout::{ARRIVALS, Arrival, CALLS, Communicator, Count, MILESTONE, PATHS, Region, SLOTS};
+use crate::layout::{
+    ARRIVALS, Arrival, CALLS, Communicator, Count, Issuing, MILESTONE, PATHS, Region, SLOTS,
+};
 use crate::sizes::{HOOK_BUCKETS, SIZE_CLASSES, hook_bucket, size_class};
 use crate::writer::Writer;
 use crate::{CallRecord, Datatype, Kind, Path, Ticks, now};
@@ -35,6 +37,63 @@ pub struct Shape {
     pub logical: u64,
     pub wire: u64,
     pub would_wire: u64,
+}
+
+/// The same for calls that the vendor carries out on a communicator with a slot, as most are: less to look at.
+#[derive(Clone, Copy)]
+pub struct Usual {
+    region: &'static Region,
+    place: &'static Communicator,
+    cell: &'static Count,
+    class: &'static AtomicU64,
+    about: u64,
+    count: u64,
+    logical: u64,
+    wire: u64,
+}
+
+impl Usual {
+    /// Nothing where the call has no slot, or another path than the vendor's.
+    pub fn of(recipe: &Recipe) -> Option<Self> {
+        let Recipe { region, place, cell, class, about, shape, .. } = *recipe;
+        let Shape { path, count, logical, wire, would_wire, .. } = shape;
+        let is_usual = path == Path::Vendor && wire == would_wire;
+        let place = place.filter(|_| is_usual)?;
+        Some(Self { region, place, cell, class, about, count, logical, wire })
+    }
+
+    /// Of a call of that kind.
+    pub fn shape(&self, kind: Kind) -> Shape {
+        let Self { about, count, logical, wire, .. } = *self;
+        let (path, datatype) = (Path::Vendor, Datatype((about >> 24) as u8));
+        Shape { kind, path, datatype, count, logical, wire, would_wire: wire }
+    }
+
+    /// The same call as one that need not be usual: on the slot with those bits, and of that kind.
+    #[inline]
+    pub fn recipe(&self, bits: u64, kind: Kind) -> Recipe {
+        let Self { region, place, cell, class, about, .. } = *self;
+        let shape = self.shape(kind);
+        let is_collective = (kind as u8) < Kind::Send as u8;
+        Recipe { region, place: Some(place), generation: bits >> 8, is_collective, cell, class, about, shape }
+    }
+
+    /// As `Recipe::took_effect_in`, for whoever knows that the slot is still the communicator's, and whether the call is
+    /// a collective.
+    #[inline(always)]
+    pub fn took_effect(
+        &self,
+        is_collective: bool,
+        step: u32,
+        entered: Ticks,
+        times: impl FnOnce() -> Times,
+    ) -> (u64, u64) {
+        let Self { region, place, cell, class, about, count, logical, wire } = self;
+        add(cell, class, *logical, *wire, *wire);
+        place.issuing.inside.store(0, Relaxed);
+        let sequence = if is_collective { issue(place, entered) } else { 0 };
+        (sequence, record(region, [*about, *count, sequence, entered.0, u64::from(step), times().0]))
+    }
 }
 
 /// What is known of a call's times: ticks inside the vendor's function, and ours.
@@ -74,22 +133,6 @@ impl Writer {
         }
     }
 
-    /// A thread goes into a vendor call on the communicator with that slot, if it has one. Two at once are against the
-    /// vendor's rules; then the later one counts.
-    #[inline(always)]
-    pub fn enter(&self, bits: u64, at: Ticks) {
-        if let Some(place) = self.place(bits) {
-            place.issuing.inside_since.store(at.0, Relaxed);
-            place.issuing.inside.store(1, Relaxed);
-        }
-    }
-
-    #[inline(always)]
-    fn place(&self, bits: u64) -> Option<&'static Communicator> {
-        let place = &self.region_of_this_process().communicators[bits as usize % SLOTS];
-        (bits != 0 && place.generation.load(Relaxed) == bits >> 8).then_some(place)
-    }
-
     /// Times of one call that stands for `weight` of them: ours, and inside the vendor's function.
     pub fn spent(&self, hook_ticks: u64, vendor_ticks: u64, weight: u64) {
         let process = &self.region_of_this_process().process;
@@ -104,18 +147,34 @@ impl Writer {
     }
 }
 
+impl Issuing {
+    /// One that is in no file.
+    #[must_use]
+    pub const fn in_no_file() -> Self {
+        Self {
+            issued: AtomicU64::new(0),
+            issued_at: AtomicU64::new(0),
+            inside: AtomicU64::new(0),
+            inside_since: AtomicU64::new(0),
+            all_reduces: AtomicU64::new(0),
+            arena: AtomicU64::new(0),
+            vnmse: AtomicU64::new(0),
+            _spare: AtomicU64::new(0),
+        }
+    }
+
+    /// A thread goes into a vendor call on the communicator, for whoever knows that the place is still the
+    /// communicator's. Two at once are against the vendor's rules; then the later one counts.
+    #[inline(always)]
+    pub fn enter(&self, at: Ticks) {
+        self.inside_since.store(at.0, Relaxed);
+        self.inside.store(1, Relaxed);
+    }
+}
+
 impl Recipe {
     pub fn shape(&self) -> Shape {
         self.shape
-    }
-
-    /// As `Writer::enter`, for whoever knows that the slot is still the communicator's.
-    #[inline(always)]
-    pub fn enter(&self, at: Ticks) {
-        if let Some(place) = self.place {
-            place.issuing.inside_since.store(at.0, Relaxed);
-            place.issuing.inside.store(1, Relaxed);
-        }
     }
 
     /// Counts one such call, and gives the sequence of a collective (else 0) and the number of the call's record.
@@ -128,12 +187,8 @@ impl Recipe {
     /// The same, in a step of the communicator's rhythm.
     #[inline(always)]
     pub fn took_effect_in(&self, step: u32, flags: u8, entered: Ticks, times: Times) -> (u64, u64) {
-        let Shape { logical, wire, would_wire, .. } = self.shape;
-        self.cell.calls.fetch_add(1, Relaxed);
-        self.cell.logical.fetch_add(logical, Relaxed);
-        self.cell.wire.fetch_add(wire, Relaxed);
-        self.cell.would_wire.fetch_add(would_wire, Relaxed);
-        self.class.fetch_add(1, Relaxed);
+        let Shape { logical, wire, would_wire, count, .. } = self.shape;
+        add(self.cell, self.class, logical, wire, would_wire);
         let mut sequence = 0;
         if let Some(place) = self.place
             && place.generation.load(Relaxed) == self.generation
@@ -143,21 +198,30 @@ impl Recipe {
                 sequence = issue(place, entered);
             }
         }
-        (sequence, self.record(step, flags, entered, times, sequence))
-    }
-
-    #[inline(always)]
-    fn record(&self, step: u32, flags: u8, entered: Ticks, times: Times, sequence: u64) -> u64 {
         let about = self.about | u64::from(flags) << 32;
-        let words = [about, self.shape.count, sequence, entered.0, u64::from(step), times.0];
-        let process = &self.region.process;
-        let position = process.calls.written.fetch_add(1, Relaxed);
-        let cell = &self.region.calls[position as usize % CALLS];
-        if !guarded::put_in_turn(&cell.version, position, CALLS as u64, &cell.words, &words) {
-            process.dropped.fetch_add(1, Relaxed);
-        }
-        position
+        (sequence, record(self.region, [about, count, sequence, entered.0, u64::from(step), times.0]))
     }
+}
+
+#[inline(always)]
+fn add(cell: &Count, class: &AtomicU64, logical: u64, wire: u64, would_wire: u64) {
+    cell.calls.fetch_add(1, Relaxed);
+    cell.logical.fetch_add(logical, Relaxed);
+    cell.wire.fetch_add(wire, Relaxed);
+    cell.would_wire.fetch_add(would_wire, Relaxed);
+    class.fetch_add(1, Relaxed);
+}
+
+/// Writes a call's record; its number.
+#[inline(always)]
+fn record(region: &Region, words: [u64; 6]) -> u64 {
+    let process = &region.process;
+    let position = process.calls.written.fetch_add(1, Relaxed);
+    let cell = &region.calls[position as usize % CALLS];
+    if !guarded::put_in_turn(&cell.version, position, CALLS as u64, &cell.words, &words) {
+        process.dropped.fetch_add(1, Relaxed);
+    }
+    position
 }
 
 #[inline(always)]

@@ -146,7 +146,7 @@ pub(crate) const FACT_WORDS: usize = 9;
 
 /// Stored by the threads that call collectives.
 #[repr(C, align(64))]
-pub(crate) struct Issuing {
+pub struct Issuing {
     pub(crate) issued: AtomicU64,
     pub(crate) issued_at: AtomicU64,
     pub(crate) inside: AtomicU64,

@@ -29,12 +29,13 @@ mod standing;
 mod text;
 mod writer;
 
-pub use clock::{Ticks, now};
+pub use clock::{Ticks, counter_now, is_counter, now};
 pub use create::create;
 pub use facts::{CallRecord, CodecCounters, CommunicatorFacts};
 pub use folder::{Found, folders};
-pub use hot::{Recipe, Shape, Times};
+pub use hot::{Recipe, Shape, Times, Usual};
 pub use identity::Identity;
+pub use layout::Issuing;
 pub use names::{
     AgreementState, Datatype, Deviation, Ended, EventKind, Grew, JobSource, Kind, Path, PatternState, Reason,
     State,

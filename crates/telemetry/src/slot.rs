@@ -4,7 +4,7 @@
 
 use crate::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 use crate::guarded;
-use crate::layout::{ARRIVALS, Communicator, FACT_WORDS, MILESTONE, REASON_WORDS, SLOTS, Sums};
+use crate::layout::{ARRIVALS, Communicator, FACT_WORDS, Issuing, MILESTONE, REASON_WORDS, SLOTS, Sums};
 use crate::text::put_text;
 use crate::writer::{Writer, add};
 use crate::{AgreementState, CodecCounters, CommunicatorFacts, Deviation, Ended, PatternState, Ticks, now};
@@ -58,6 +58,11 @@ impl Slot {
             return None;
         }
         Some(self.held)
+    }
+
+    /// What the threads that call collectives store, for the path of a call.
+    pub fn issuing(self) -> &'static Issuing {
+        &self.held.issuing
     }
 
     /// A thread goes into a vendor call on this communicator.

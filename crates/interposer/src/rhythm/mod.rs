@@ -12,4 +12,4 @@ mod telling;
 
 pub(crate) use effects::{begin, effects};
 pub(crate) use outlook::{Outlook, call_came, calls, now_ns, outlook};
-pub(crate) use places::{abandon, close, each_call_of_step, has_news, hear, measured, open};
+pub(crate) use places::{Held, abandon, close, each_call_of_step, has_news, hear, measured, open, take};

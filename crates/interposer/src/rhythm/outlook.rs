@@ -24,10 +24,14 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 /// Nothing unless a communicator of the process is locked onto its rhythm. Of several the one that comes first.
 pub(crate) fn outlook() -> Option<Outlook> {
     let calls = calls();
+    next_of(places().filter_map(|shown| shown.look()), calls, now_ns())
+}
+
+fn next_of(all: impl Iterator<Item = Seen>, calls: u64, now_ns: u64) -> Option<Outlook> {
     let (mut last_call_ns, mut first) = (0, None::<Seen>);
-    for seen in places().filter_map(|shown| shown.look()) {
+    for seen in all {
         last_call_ns = last_call_ns.max(seen.last_ns);
-        if seen.next_ns != 0 && first.is_none_or(|first| seen.next_ns < first.next_ns) {
+        if seen.is_expected(now_ns) && first.is_none_or(|first| seen.next_ns < first.next_ns) {
             first = Some(seen);
         }
     }
@@ -68,6 +72,18 @@ struct Seen {
     next_ns: u64,
     earliest_ns: u64,
 }
+
+impl Seen {
+    /// Whether a call is foretold that can still come in its time. One that is late by as long as its whole pause, and
+    /// by more than it ever varies, says nothing any more: others would wait for a communicator that has fallen silent.
+    fn is_expected(&self, now_ns: u64) -> bool {
+        let pause_ns = self.next_ns.saturating_sub(self.last_ns.min(self.earliest_ns));
+        self.next_ns != 0 && now_ns.saturating_sub(self.next_ns) <= pause_ns.max(LEAST_PATIENCE_NS)
+    }
+}
+
+/// A forecast is not past before so long: hosts are held up now and then.
+const LEAST_PATIENCE_NS: u64 = 10_000_000;
 
 /// Whoever writes is done within a few stores.
 const LOOKS: usize = 8;
@@ -142,5 +158,31 @@ mod tests {
         assert!(shown.look().is_none());
         shown.write(3, 11, 21, 16);
         assert!(shown.look().is_some_and(|seen| seen.last_ns == 11));
+    }
+
+    const MS: u64 = 1_000_000;
+
+    fn seen(device: i32, last_ms: u64, next_ms: u64) -> Seen {
+        let (last_ns, next_ns) = (last_ms * MS, next_ms * MS);
+        Seen { device, last_ns, next_ns, earliest_ns: next_ns.saturating_sub(MS) }
+    }
+
+    #[test]
+    fn of_several_the_one_that_comes_first_counts_and_the_last_call_of_any() {
+        let all = [seen(0, 100, 300), seen(1, 150, 200), seen(2, 190, 0)];
+        let outlook = next_of(all.into_iter(), 7, 195 * MS).expect("two are known");
+        assert_eq!(
+            (outlook.device, outlook.last_call_ns, outlook.next_ns, outlook.calls),
+            (1, 190 * MS, 200 * MS, 7)
+        );
+    }
+
+    #[test]
+    fn one_that_has_fallen_silent_stops_counting() {
+        let all = || [seen(0, 100, 200), seen(1, 950, 1000)].into_iter();
+        // Late by less than its pause of 100 ms it may still come.
+        assert!(next_of(all(), 0, 290 * MS).is_some_and(|outlook| outlook.device == 0));
+        assert!(next_of(all(), 0, 960 * MS).is_some_and(|outlook| outlook.device == 1));
+        assert!(next_of(all(), 0, 2000 * MS).is_none());
     }
 }

@@ -13,7 +13,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) fn tell(writer: &Writer, slot: Slot, learning: &mut Learning, heard: &Heard, beat: Beat) {
     let rhythm = &learning.rhythm;
     if heard.step_began || heard.state_changed {
-        let (state, confidence) = (shown(rhythm.state()), rhythm.confidence());
+        let (state, confidence) = (shown(rhythm), rhythm.confidence());
         slot.pattern(state, confidence, rhythm.period_calls(), rhythm.period_ns(), rhythm.step());
     }
     if heard.state_changed {
@@ -33,8 +33,9 @@ pub(super) fn tell(writer: &Writer, slot: Slot, learning: &mut Learning, heard: 
 
 fn tell_state(writer: &Writer, slot: Slot, rhythm: &Rhythm) {
     let kind = match rhythm.state() {
-        // Nothing is known any more, which the slot shows.
+        // Nothing is known any more, or not for sure yet, which the slot shows.
         State::Learning => return,
+        State::Locked if rhythm.is_provisional() => return,
         State::Locked => EventKind::PatternLocked,
         State::Drifting => EventKind::PatternDrifting,
     };
@@ -59,8 +60,10 @@ fn tell_change(writer: &Writer, slot: Slot, change: Change) {
     writer.event_in_step(EventKind::PaceChanged, Some(slot), began_at_step, words, "");
 }
 
-fn shown(state: State) -> PatternState {
-    match state {
+/// Who watches is told of steps that are sure: of others the first call that does not fit would look like a break.
+fn shown(rhythm: &Rhythm) -> PatternState {
+    match rhythm.state() {
+        State::Locked if rhythm.is_provisional() => PatternState::Learning,
         State::Learning => PatternState::Learning,
         State::Locked => PatternState::Locked,
         State::Drifting => PatternState::Drifting,

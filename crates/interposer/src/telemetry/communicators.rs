@@ -1,7 +1,7 @@
 //! A communicator's slot in the file: opened when it is made, before the application has it, and closed when it has
 //! ended. Asks the vendor for the device, pinned against its end, and nothing else.
 
-use super::{agreement, device, device_time, event, tick_rate, writer};
+use super::{agreement, device, device_time, event, inside, tick_rate, writer};
 use crate::calls::Ending;
 use crate::communicators::{Known, Origin};
 use crate::compression::{self, Fresh};
@@ -38,6 +38,7 @@ pub(crate) fn open(thread: &Thread, fresh: Fresh, answering: bool) {
     };
     agreement(known, state, "");
     tick_rate::settle();
+    inside::open(slot);
     device_time::acquire(slot, device);
     rhythm::open(slot, device);
     // One that is met at its first call is under way already: nothing may wait for the device there.
@@ -91,5 +92,6 @@ pub(crate) fn closed(known: Known, how: Ending) {
         Ending::Abort => device_time::forget(slot),
         _ => device_time::release(slot),
     }
+    ghosts::step_aside();
     slot.close(ended);
 }

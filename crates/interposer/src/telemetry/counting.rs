@@ -5,15 +5,17 @@ use super::bytes::{Size, uneven};
 use super::device::is_captured;
 use super::device_time::{self, About, Sample};
 use super::group::lies_before_samples;
-use super::tally::{Pending, Tally};
-use super::{slot_of, writer};
+use super::shapes::{Remembered, sort};
+use super::tally::Pending;
+use super::{inside, is_on, slot_of, writer};
 use crate::calls::Operation;
 use crate::communicators::Known;
+use crate::rhythm::Held;
 use crate::thread::{self, Thread};
 use crate::{ghosts, rhythm};
+use airamp_policy::rhythm::Key;
 use airamp_telemetry::{CallRecord, Datatype, Kind, Path, Reason, Recipe, Shape, Slot, Ticks, Times, Writer};
 use airamp_vendor_abi::nccl::{DataType, NcclResult, Stream};
-use std::ffi::c_int;
 
 /// Who carried a call out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +36,23 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    #[inline]
     fn of(operation: &Operation, known: Option<Known>, turn: Turn, reason: Option<Reason>) -> Self {
-        let Operation { kind, stream, .. } = *operation;
-        let (logical, would_wire) = sizes(operation, known);
-        let captured = is_captured(stream);
+        let captured = is_captured(operation.stream);
         if captured {
             ghosts::captured();
         }
+        Self::made(operation, known, turn, reason, captured)
+    }
+
+    fn made(
+        operation: &Operation,
+        known: Option<Known>,
+        turn: Turn,
+        reason: Option<Reason>,
+        captured: bool,
+    ) -> Self {
+        let Operation { kind, stream, .. } = *operation;
+        let (logical, would_wire) = sizes(operation, known);
         let (path, wire) = match turn {
             Turn::Vendor if captured => (Path::VendorCaptured, would_wire),
             Turn::Vendor => (Path::Vendor, would_wire),
@@ -60,38 +71,13 @@ impl Counted {
         Self { known, stream, shape, reason }
     }
 
-    fn recipe(&self, writer: &Writer) -> Recipe {
+    /// One that the vendor carries out, outside any capture.
+    pub(super) fn usual(operation: &Operation, known: Known) -> Self {
+        Self::made(operation, Some(known), Turn::Vendor, None, false)
+    }
+
+    pub(super) fn recipe(&self, writer: &Writer) -> Recipe {
         writer.recipe(self.known.and_then(slot_of).map_or(0, Slot::bits), self.shape)
-    }
-}
-
-/// What the last call of a thread was like, and what such a call adds: most calls are like the one before.
-pub(super) struct Memo {
-    kind: Kind,
-    count: usize,
-    datatype: DataType,
-    peer: c_int,
-    pub(super) recipe: Recipe,
-}
-
-impl Memo {
-    #[inline(always)]
-    pub(super) fn is_of(&self, operation: &Operation) -> bool {
-        self.count == operation.count
-            && self.kind == operation.kind
-            && self.datatype == operation.datatype
-            && self.peer == operation.peer
-    }
-
-    #[cold]
-    fn of(writer: &Writer, operation: &Operation, known: Known, bits: u64) -> Option<Self> {
-        let Operation { kind, count, datatype, peer, .. } = *operation;
-        // One without a slot, and one whose bytes are not in its arguments, are looked at each time.
-        if bits == 0 || kind == Kind::AllToAllV {
-            return None;
-        }
-        let recipe = Counted::of(operation, Some(known), Turn::Vendor, None).recipe(writer);
-        Some(Self { kind, count, datatype, peer, recipe })
     }
 }
 
@@ -134,23 +120,34 @@ fn send_counts(operation: &Operation, ranks: i32) -> &[usize] {
 /// Before the vendor is called with an operation outside any group.
 #[inline(always)]
 pub(crate) fn entering(thread: &Thread, known: Known, operation: &Operation, is_timed_elsewhere: bool) {
-    let Some(writer) = writer() else { return };
     let (bits, at) = (known.entry.slot(), thread.tally.arrived());
-    if bits == 0 {
-        return;
+    if bits != 0 {
+        inside::enter(bits, at);
+        if !is_timed_elsewhere && device_time::is_due(bits as u8, at) {
+            begin_sample(thread, bits, operation.stream, operation.count);
+        }
     }
-    thread.tally.enter(writer, bits, at);
-    if !is_timed_elsewhere && device_time::is_due(bits as u8, at) {
-        begin_sample(thread, bits, operation);
+}
+
+/// The same where nobody else times the call, and of an operation that is in registers.
+#[inline(always)]
+pub(crate) fn entering_with(thread: &Thread, known: Known, stream: Stream, count: usize) {
+    let (bits, at) = (known.entry.slot(), thread.tally.arrived());
+    if bits != 0 {
+        inside::enter(bits, at);
+        if device_time::is_due(bits as u8, at) {
+            begin_sample(thread, bits, stream, count);
+        }
     }
 }
 
 #[cold]
-fn begin_sample(thread: &Thread, bits: u64, operation: &Operation) {
+#[inline(never)]
+fn begin_sample(thread: &Thread, bits: u64, stream: Stream, count: usize) {
     forget_sample(thread);
     // The vendor may refuse an empty call without a look at its stream.
-    if operation.count > 0 {
-        thread.tally.sample.set(device_time::begin(bits, operation.stream));
+    if count > 0 {
+        thread.tally.sample.set(device_time::begin(bits, stream));
     }
 }
 
@@ -174,43 +171,80 @@ pub(crate) fn left(known: Known) {
 }
 
 /// The vendor has accepted an operation outside any group.
-#[inline(always)]
-pub(crate) fn posted_alone(thread: &Thread, vendor: u8, operation: &Operation, known: Known, is_plain: bool) {
-    let Some(writer) = writer() else { return };
-    let (tally, bits) = (&thread.tally, known.entry.slot());
-    let is_usual =
-        (is_plain || tally.dry_run.get().is_none() && known.is_current()) && !is_captured(operation.stream);
-    let recipe = if is_usual {
-        tally.recipe(operation, bits, || Memo::of(writer, operation, known, bits))
-    } else {
-        None
-    };
-    let Some(recipe) = recipe else {
-        return posted_otherwise(writer, thread, vendor, operation, Some(known), NcclResult::SUCCESS);
-    };
-    let (sequence, number) = if rhythm::effects().any() {
-        took_effect_in_rhythm(recipe, bits, tally)
-    } else {
-        recipe.took_effect(0, tally.arrived(), tally.times())
-    };
-    if operation.kind == Kind::AllReduce {
-        let reason = if is_plain { None } else { tally.reason.take() };
-        if let Some(reason) = reason.or_else(|| known.entry.why_off()) {
-            writer.fallback(reason, 1);
-        }
-    }
-    if let Some(sample) = tally.sample.get() {
-        tally.sample.set(None);
-        device_time::end(sample, operation.stream, About::of(recipe.shape(), sequence, number));
+#[inline(never)]
+pub(crate) fn posted_alone(thread: &Thread, vendor: u8, operation: &Operation, known: Known) {
+    if !posted_as_usual::<false>(thread, *operation, known) {
+        posted(thread, vendor, operation, Some(known), NcclResult::SUCCESS);
     }
 }
 
-/// Apart, since without a rhythm it would cost registers.
+/// Counts the call, if it is one of those that are remembered and nobody else has its communicator's place. It is `PLAIN`
+/// if the vendor's function is all there is to it.
+#[inline(always)]
+pub(crate) fn posted_as_usual<const PLAIN: bool>(
+    thread: &Thread,
+    operation: Operation,
+    known: Known,
+) -> bool {
+    let (tally, bits) = (&thread.tally, known.entry.slot());
+    if bits == 0 {
+        // Without a file there is nothing to be done.
+        return !is_on();
+    }
+    let is_usual =
+        (PLAIN || tally.dry_run.get().is_none() && known.is_current()) && !is_captured(operation.stream);
+    let Some(held) = (if is_usual { rhythm::take(bits) } else { None }) else { return false };
+    let Some(Remembered { usual, key }) = held.shapes().look_up(sort(&operation), operation.count) else {
+        return remember(held, operation, known);
+    };
+    let step = held.hear(*key, tally.arrived());
+    let is_collective = is_collective(operation.kind);
+    let (sequence, number) = usual.took_effect(is_collective, step, tally.arrived(), || tally.times());
+    if operation.kind == Kind::AllReduce {
+        let reason = if PLAIN { None } else { tally.reason.take() };
+        if let Some(reason) = reason.or_else(|| known.entry.why_off()) {
+            fell_back(reason);
+        }
+    }
+    let Some(sample) = tally.sample.get() else {
+        held.give_back();
+        return true;
+    };
+    let shape = usual.shape(operation.kind);
+    held.give_back();
+    end_sample(thread, operation.stream, shape, sample, sequence, number);
+    true
+}
+
+/// The next such call is remembered. This one is not counted yet.
+#[inline(always)]
+fn remember(held: Held<'_>, operation: Operation, known: Known) -> bool {
+    let Operation { kind, comm, count, datatype, peer, stream, all_reduce, by_pointer, send_counts } =
+        operation;
+    let operation =
+        Operation { kind, comm, count, datatype, peer, stream, all_reduce, by_pointer, send_counts };
+    held.shapes().remember(&operation, known);
+    held.give_back();
+    false
+}
+
+#[inline(always)]
+fn is_collective(kind: Kind) -> bool {
+    (kind as u8) < Kind::Send as u8
+}
+
+#[cold]
+fn fell_back(reason: Reason) {
+    if let Some(writer) = writer() {
+        writer.fallback(reason, 1);
+    }
+}
+
+#[cold]
 #[inline(never)]
-fn took_effect_in_rhythm(recipe: &Recipe, bits: u64, tally: &Tally) -> (u64, u64) {
-    let Shape { kind, datatype, logical, .. } = recipe.shape();
-    let step = rhythm::hear(bits, kind, datatype, logical, tally.arrived());
-    recipe.took_effect_in(step, 0, tally.arrived(), tally.times())
+fn end_sample(thread: &Thread, stream: Stream, shape: Shape, sample: Sample, sequence: u64, number: u64) {
+    thread.tally.sample.set(None);
+    device_time::end(sample, stream, About::of(shape, sequence, number));
 }
 
 /// The vendor has answered an operation, outside a group or in one that is open.
@@ -262,17 +296,20 @@ pub(crate) fn posted_in_group(
     known: Known,
     result: NcclResult,
 ) {
-    let Some(writer) = writer() else { return };
     let (tally, bits) = (&thread.tally, known.entry.slot());
-    let is_usual =
-        tally.dry_run.get().is_none() && tally.reason.get().is_none() && !is_captured(operation.stream);
-    let recipe = if is_usual {
-        tally.recipe(operation, bits, || Memo::of(writer, operation, known, bits))
-    } else {
-        None
-    };
-    let Some(recipe) = recipe.copied() else {
-        return posted_otherwise(writer, thread, vendor, operation, Some(known), result);
+    let is_usual = bits != 0
+        && tally.dry_run.get().is_none()
+        && tally.reason.get().is_none()
+        && !is_captured(operation.stream);
+    let held = if is_usual { rhythm::take(bits) } else { None };
+    let recipe = held.and_then(|held| {
+        let usual = held.shapes().look_up(sort(operation), operation.count).map(|it| it.usual);
+        let usual = usual.or_else(|| held.shapes().remember(operation, known));
+        held.give_back();
+        Some(usual?.recipe(bits, operation.kind))
+    });
+    let Some(recipe) = recipe else {
+        return posted(thread, vendor, operation, Some(known), result);
     };
     let reason = if operation.kind == Kind::AllReduce { known.entry.why_off() } else { None };
     let (known, stream) = (Some(known), operation.stream);
@@ -361,7 +398,7 @@ fn hear(pending: &Pending, arrived: Ticks) -> u32 {
     match path {
         Path::VendorCaptured | Path::CompressedCaptured => 0,
         _ if !known.is_current() => 0,
-        _ => rhythm::hear(known.entry.slot(), kind, datatype, logical, arrived),
+        _ => rhythm::hear(known.entry.slot(), Key::new(kind as u8, datatype.0, logical), arrived),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Which calls are timed on the device, and when the host asks for it: at most one of a communicator in 10 ms, and
-//! every 64th. The host asks later, on a thread of the application's and at a call of its own, whether the device has
+//! Which calls are timed on the device, and when the host asks for it: at most one of a communicator in 10 ms, and so
+//! few that the host spends a small part of its time with it, however slow the driver is. The host asks later, on a thread of the application's and at a call of its own, whether the device has
 //! passed them, and never waits. Everything is acquired when the communicator is made.
 
 mod pairs;
@@ -9,6 +9,7 @@ pub(super) use pairs::About;
 use super::device::gpu;
 use super::{tick_rate, writer};
 use crate::compression;
+use crate::dispatch::{GAPS_ARE_USED, attends_to};
 use airamp_telemetry::{Slot, Ticks, now};
 use airamp_vendor_abi::nccl::Stream;
 use pairs::Place;
@@ -16,9 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// As many as the file has slots.
 const PLACES: usize = 32;
-/// Of so many calls one is timed, however fast they follow each other.
-const ONE_OF: u32 = 64;
 const INTERVAL_NS: u64 = 10_000_000;
+/// The host's time between two samples is at least so many times what one takes of it.
+const REST: u64 = 1024;
+const LONGEST_REST_NS: u64 = 1_000_000_000;
 
 /// A call that is being timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub(super) struct Sample {
 }
 
 static ALL: [Place; PLACES] = [const { Place::new() }; PLACES];
+/// From when on a call of that slot's communicator is to be timed; `NEVER` where none is.
+static DUE: [AtomicU64; PLACES] = [const { AtomicU64::new(NEVER) }; PLACES];
+const NEVER: u64 = u64::MAX;
 /// The places with samples under way, one bit for each.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 static IS_POLLED: AtomicBool = AtomicBool::new(false);
@@ -57,12 +62,14 @@ pub(super) fn acquire(slot: Slot, device: i32) {
     let Ok(context) = compression::context_of(gpu, device) else { return };
     let (Ok(_relaxed), Ok(_entered)) = (gpu.relax_captures(), gpu.enter(context)) else { return };
     place.open(gpu, context, slot);
+    due(slot.index()).store(0, Ordering::Relaxed);
 }
 
 /// Gives back what a communicator that was destroyed was timed with. What the device has not passed is forgotten:
 /// its context may be gone when somebody asks the next time.
 pub(super) fn release(slot: Slot) {
     let Some(place) = place_of(slot) else { return };
+    due(slot.index()).store(NEVER, Ordering::Relaxed);
     if let Some(gpu) = gpu()
         && let Ok(_relaxed) = gpu.relax_captures()
     {
@@ -74,38 +81,37 @@ pub(super) fn release(slot: Slot) {
 /// The same for one that was aborted, without any GPU call: whoever aborts must not wait for the driver. The context
 /// still owns the events.
 pub(super) fn forget(slot: Slot) {
+    due(slot.index()).store(NEVER, Ordering::Relaxed);
     place_of(slot).into_iter().for_each(Place::forget);
 }
 
 /// Whether a call of that communicator is to be timed.
 #[inline(always)]
 pub(super) fn is_due(slot: u8, at: Ticks) -> bool {
-    let place = &ALL[usize::from(slot) % PLACES];
-    if !place.is_open() {
-        return false;
-    }
-    // Two threads at once may take one call for another, which does no harm.
-    let calls = place.calls.load(Ordering::Relaxed).wrapping_add(1);
-    place.calls.store(calls, Ordering::Relaxed);
-    let due = calls.is_multiple_of(ONE_OF)
-        || at.0.wrapping_sub(place.last.load(Ordering::Relaxed)) >= interval_ticks();
-    if due {
-        place.last.store(at.0, Ordering::Relaxed);
-    }
-    due
+    at.0 >= due(slot).load(Ordering::Relaxed)
 }
 
-/// The next call of that communicator is to be timed, whenever the last one was.
+#[inline(always)]
+fn due(slot: u8) -> &'static AtomicU64 {
+    &DUE[usize::from(slot) % PLACES]
+}
+
+/// The next call of that communicator is to be timed, whenever the last one was, unless the host has just spent too
+/// much on another.
 pub(crate) fn want_sample(slot: u8) {
-    ALL[usize::from(slot) % PLACES].calls.store(ONE_OF - 1, Ordering::Relaxed);
+    let earliest = ALL[usize::from(slot) % PLACES].earliest.load(Ordering::Relaxed);
+    due(slot).fetch_min(earliest, Ordering::Relaxed);
 }
 
 /// Before a call that is to be timed; `None` if it cannot be.
 #[cold]
 pub(super) fn begin(bits: u64, stream: Stream) -> Option<Sample> {
     let slot = writer()?.slot(bits)?;
+    let (place, began) = (place_of(slot)?, now());
+    due(slot.index()).store(began.0.saturating_add(interval_ticks()), Ordering::Relaxed);
     poll();
-    let pair = place_of(slot)?.begin(gpu()?, slot, stream)?;
+    let pair = place.begin(gpu()?, slot, stream)?;
+    place.begun_in.store(now().since(began), Ordering::Relaxed);
     Some(Sample { place: slot.index(), pair })
 }
 
@@ -113,8 +119,24 @@ pub(super) fn begin(bits: u64, stream: Stream) -> Option<Sample> {
 #[cold]
 pub(super) fn end(sample: Sample, stream: Stream, about: About) {
     let (Some(gpu), Some(place)) = (gpu(), ALL.get(usize::from(sample.place))) else { return };
+    let began = now();
     if place.end(gpu, sample.pair, stream, about) {
         UNDER_WAY.fetch_or(1 << sample.place, Ordering::AcqRel);
+    }
+    let ended = now();
+    place.took(place.begun_in.load(Ordering::Relaxed).saturating_add(ended.since(began)));
+    rest(sample.place, place, ended);
+}
+
+/// Decides when the next call is timed.
+fn rest(slot: u8, place: &Place, ended: Ticks) {
+    let longest = tick_rate::ticks(LONGEST_REST_NS);
+    let rest = place.usual_cost.load(Ordering::Relaxed).saturating_mul(REST).min(longest);
+    // Who uses the gaps knows a device at work by the calls that are timed.
+    let rest = if attends_to(GAPS_ARE_USED) { 0 } else { rest };
+    place.earliest.store(ended.0.saturating_add(rest), Ordering::Relaxed);
+    if place.is_open() {
+        due(slot).store(ended.0.saturating_add(rest.max(interval_ticks())), Ordering::Relaxed);
     }
 }
 
@@ -136,6 +158,13 @@ pub(crate) fn poll_gently() {
     if !is_overdue {
         poll();
     }
+}
+
+/// Whether the device has not passed a call that is timed, as far as the driver can say at once. For the thread of ghost
+/// kernels, which looks between calls; a communicator that ends waits for it (`ghosts::step_aside`).
+pub(crate) fn is_call_under_way() -> bool {
+    poll_gently();
+    UNDER_WAY.load(Ordering::Acquire) != 0
 }
 
 /// Asks whether the device has passed what is under way, and tells of it. Never waits.
@@ -174,5 +203,6 @@ fn place_of(slot: Slot) -> Option<&'static Place> {
 pub(super) fn abandon() {
     UNDER_WAY.store(0, Ordering::Relaxed);
     IS_POLLED.store(false, Ordering::Relaxed);
+    DUE.iter().for_each(|due| due.store(NEVER, Ordering::Relaxed));
     ALL.iter().for_each(Place::abandon);
 }

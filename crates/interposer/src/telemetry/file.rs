@@ -1,12 +1,12 @@
 //! This process's telemetry file: made when the first communicator is about to be, never at load and never in a child
 //! that makes none. Where it cannot be made there is none, and the log says so once.
 
-use super::{device, device_time, tick_rate};
+use super::{device, device_time, inside, tick_rate};
 use crate::startup::{self, State};
 use crate::{errno, log, rhythm};
 use airamp_policy::Mode;
-use airamp_telemetry::{EventKind, Identity, JobSource, Writer, create};
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use airamp_telemetry::{EventKind, Identity, JobSource, Ticks, Writer, counter_now, create, is_counter, now};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -19,10 +19,28 @@ static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
 /// How often a thread looks whether another one has made the file.
 const MOST_LOOKS: usize = 100_000;
 
+/// By which clock calls are timed: one load, where a file and its clock would be two.
+static CLOCK: AtomicU32 = AtomicU32::new(NONE);
+/// There is no file.
+const NONE: u32 = 0;
+const COUNTER: u32 = 1;
+const OTHER: u32 = 2;
+
 /// Whether there is a file.
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
-    !WRITER.load(Ordering::Relaxed).is_null()
+    CLOCK.load(Ordering::Relaxed) != NONE
+}
+
+/// The time, where there is a file.
+#[inline(always)]
+pub(super) fn time() -> Option<Ticks> {
+    let clock = CLOCK.load(Ordering::Relaxed);
+    // One decision for most, and so no match.
+    if clock == COUNTER {
+        return Some(counter_now());
+    }
+    if clock == NONE { None } else { Some(now()) }
 }
 
 #[inline(always)]
@@ -64,6 +82,7 @@ fn make(state: &State) {
             device_time::begin_timing(state.settings.device_timings);
             rhythm::begin(&state.settings);
             WRITER.store(Box::into_raw(Box::new(writer)), Ordering::Release);
+            CLOCK.store(if is_counter() { COUNTER } else { OTHER }, Ordering::Release);
         }
         Err(error) => log::warn(format_args!("no telemetry from this process: {error}")),
     }
@@ -98,10 +117,12 @@ pub(crate) fn became_inert(reason: &str) {
 
 /// A forked child: the file is its parent's. Only stores.
 pub(crate) fn abandon() {
+    CLOCK.store(NONE, Ordering::Relaxed);
     WRITER.store(std::ptr::null_mut(), Ordering::Relaxed);
     STATE.store(NOT_YET, Ordering::Relaxed);
     airamp_telemetry::abandon_in_child();
     device_time::abandon();
+    inside::abandon();
     rhythm::abandon();
     device::abandon();
 }

@@ -4,7 +4,7 @@
 use super::counting::settle_calls;
 use super::device_time::{self, About, Sample};
 use super::tally::Pending;
-use super::{slot_of, writer};
+use super::{inside, slot_of, writer};
 use crate::communicators::Known;
 use crate::thread::Thread;
 use airamp_telemetry::CallRecord;
@@ -26,7 +26,9 @@ pub(super) struct GroupSample {
 /// Before the vendor's function.
 #[inline]
 pub(crate) fn begin_end(thread: &Thread, vendor: u8) {
-    let Some(writer) = writer().filter(|_| thread.tally.holds_any()) else { return };
+    if !thread.tally.holds_any() {
+        return;
+    }
     let at = thread.tally.arrived();
     thread.tally.each(vendor, |Pending { known, stream, .. }| {
         let Some(known) = *known else { return };
@@ -34,7 +36,7 @@ pub(crate) fn begin_end(thread: &Thread, vendor: u8) {
         if bits == 0 || !known.is_current() {
             return;
         }
-        thread.tally.enter(writer, bits, at);
+        inside::enter(bits, at);
         if device_time::is_due(bits as u8, at) {
             begin_sample(thread, known, *stream);
         }

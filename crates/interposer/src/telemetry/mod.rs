@@ -11,20 +11,23 @@ mod device;
 mod device_time;
 mod file;
 mod group;
+mod inside;
 mod nic;
+mod shapes;
 mod sources;
 mod tally;
 pub(crate) mod tick_rate;
 
 pub(crate) use communicators::{closed, open, slot_of};
 pub(crate) use counting::{
-    Turn, compressed, entering, entering_end, forget_sample, held_took_effect, left, posted, posted_alone,
-    posted_in_group,
+    Turn, compressed, entering, entering_end, entering_with, forget_sample, held_took_effect, left, posted,
+    posted_alone, posted_as_usual, posted_in_group,
 };
-pub(crate) use device_time::{poll_gently, want_sample};
+pub(crate) use device_time::{is_call_under_way, poll_gently, want_sample};
 pub(crate) use file::{abandon, became_inert, begin, is_on, writer};
 pub(crate) use group::{begin_end, entering_held, left_held, settle_group};
 pub(crate) use nic::meet_by;
+pub(crate) use shapes::Shapes;
 pub(crate) use sources::{
     agreement, arena, decision, event, fall_back, frozen, order, plan_changed, poisoned, timed, why_off,
 };
@@ -38,8 +41,8 @@ use airamp_vendor_abi::nccl::NcclResult;
 /// A call that is one function of the vendor's has come.
 #[inline(always)]
 pub(crate) fn arrive(thread: &Thread) {
-    if is_on() {
-        thread.tally.arrive(now());
+    if let Some(at) = file::time() {
+        thread.tally.arrive(at);
     }
 }
 

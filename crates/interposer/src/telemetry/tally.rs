@@ -1,16 +1,14 @@
 //! What one thread keeps of the call and of the group that it is in the middle of. Part of the thread's own state:
 //! plain memory without destructors.
 
-use super::counting::Memo;
 use super::device_time::Sample;
 use super::group::{GroupSample, MOST_SAMPLES};
-use crate::calls::Operation;
 use crate::communicators::Known;
-use airamp_telemetry::{Reason, Recipe, Ticks, Times, Writer, now};
+use airamp_telemetry::{Reason, Recipe, Ticks, Times, now};
 use airamp_vendor_abi::nccl::Stream;
 use arrayvec::ArrayVec;
 use std::cell::{Cell, UnsafeCell};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 
 /// Unlike calls of one group that are kept in the thread's own memory, of which small stacks have little.
@@ -44,9 +42,6 @@ impl Pending {
     }
 }
 
-/// In `Tally::memo_of`: nothing is remembered. No communicator has such a slot, and one without has 0.
-const NOBODY: u64 = u64::MAX;
-
 pub(crate) struct Tally {
     /// When the application's call came to us, and the time of it inside the vendor's functions so far.
     arrived: Cell<Ticks>,
@@ -58,9 +53,6 @@ pub(crate) struct Tally {
     pub(super) reason: Cell<Option<Reason>>,
     /// Bytes that the dry run before the call has sent.
     pub(super) dry_run: Cell<Option<u64>>,
-    memo: UnsafeCell<MaybeUninit<Memo>>,
-    /// The slot that `memo` is about, or `NOBODY`.
-    memo_of: Cell<u64>,
     pending: UnsafeCell<ManuallyDrop<ArrayVec<Pending, IN_PLACE>>>,
     /// What found no place; null: nothing.
     more: Cell<*mut Vec<Pending>>,
@@ -78,8 +70,6 @@ impl Tally {
             sample: Cell::new(None),
             reason: Cell::new(None),
             dry_run: Cell::new(None),
-            memo: UnsafeCell::new(MaybeUninit::uninit()),
-            memo_of: Cell::new(NOBODY),
             pending: UnsafeCell::new(ManuallyDrop::new(ArrayVec::new_const())),
             more: Cell::new(std::ptr::null_mut()),
             samples: [const { Cell::new(None) }; MOST_SAMPLES],
@@ -92,9 +82,8 @@ impl Tally {
     #[inline(always)]
     pub(super) fn arrive(&self, at: Ticks) {
         self.arrived.set(at);
-        let is_split = at.0 & CHANCE == 0;
-        self.is_split.set(is_split);
-        if is_split {
+        if at.0 & CHANCE == 0 {
+            self.is_split.set(true);
             self.in_vendor.set(0);
         }
     }
@@ -159,37 +148,6 @@ impl Tally {
     /// Before the vendor is called behind a dry run that has sent so many bytes.
     pub(crate) fn expect_trial(&self, sent_bytes: u64) {
         self.dry_run.set(Some(sent_bytes));
-    }
-
-    /// What the call adds: as a rule as much as the one before it. The next call here ends the answer's life. `None`: it
-    /// is none of those that are remembered.
-    #[inline(always)]
-    pub(super) fn recipe(
-        &self,
-        operation: &Operation,
-        bits: u64,
-        find: impl FnOnce() -> Option<Memo>,
-    ) -> Option<&Recipe> {
-        let memo = self.memo.get();
-        // SAFETY: this thread's own; it holds something where `memo_of` says so, and nobody keeps an answer.
-        unsafe {
-            if self.memo_of.get() != bits || !(*memo).assume_init_ref().is_of(operation) {
-                (*memo).write(find()?);
-                self.memo_of.set(bits);
-            }
-            Some(&(*memo).assume_init_ref().recipe)
-        }
-    }
-
-    /// The host goes into the vendor on the communicator with that slot, which is not 0.
-    #[inline(always)]
-    pub(super) fn enter(&self, writer: &Writer, bits: u64, at: Ticks) {
-        if self.memo_of.get() == bits {
-            // SAFETY: as in `recipe`.
-            unsafe { (*self.memo.get()).assume_init_ref() }.recipe.enter(at);
-        } else {
-            writer.enter(bits, at);
-        }
     }
 
     /// A call that was accepted into an open group.
@@ -316,7 +274,6 @@ impl Tally {
         self.sample.set(None);
         self.reason.set(None);
         self.dry_run.set(None);
-        self.memo_of.set(NOBODY);
         // SAFETY: this thread's own, and the only thread that there is.
         unsafe { (*self.pending.get()).clear() };
         self.more.set(std::ptr::null_mut());

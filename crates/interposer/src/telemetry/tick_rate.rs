@@ -2,11 +2,13 @@
 //! application, and then fixed, so that nanoseconds made of ticks never go back.
 
 use airamp_telemetry::{Ticks, now};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Nanoseconds of a tick, times 2^32; right for 2 GHz until it is measured.
 static SCALE: AtomicU64 = AtomicU64::new(1 << 31);
+/// The same as the bits of an `f32`, for spans.
+static RATE: AtomicU32 = AtomicU32::new(0.5f32.to_bits());
 /// Null, or from a leaked box: a fork finds no lock here.
 static BEGAN: AtomicPtr<(Ticks, Instant)> = AtomicPtr::new(std::ptr::null_mut());
 static IS_SETTLED: AtomicBool = AtomicBool::new(false);
@@ -36,12 +38,19 @@ pub(super) fn settle() {
     let scale = u64::try_from((ns << 32) / u128::from(ticks)).unwrap_or(u64::MAX).max(1);
     if !IS_SETTLED.swap(true, Ordering::AcqRel) {
         SCALE.store(scale, Ordering::Release);
+        RATE.store((scale as f32 / (1u64 << 32) as f32).to_bits(), Ordering::Release);
     }
 }
 
 #[inline(always)]
 pub(crate) fn nanoseconds(ticks: Ticks) -> u64 {
     ((u128::from(ticks.0) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
+}
+
+/// A span that is not negative, in nanoseconds.
+#[inline(always)]
+pub(crate) fn span_ns(ticks: i64) -> f32 {
+    ticks as f32 * f32::from_bits(RATE.load(Ordering::Relaxed))
 }
 
 /// Ticks in that many nanoseconds.

@@ -70,9 +70,11 @@ struct Pair {
 pub(super) struct Place {
     /// The slot whose communicator is timed here; 0: none.
     open_for: AtomicU64,
-    /// When a call was timed last, and how many came, for whoever decides which ones are.
-    pub(super) last: AtomicU64,
-    pub(super) calls: AtomicU32,
+    /// For whoever decides which calls are timed: ticks of the host that the sample which began last has taken so far, what
+    /// samples usually take, and when the next one may come.
+    pub(super) begun_in: AtomicU64,
+    pub(super) usual_cost: AtomicU64,
+    pub(super) earliest: AtomicU64,
     pairs: [Pair; PAIRS],
 }
 
@@ -80,13 +82,20 @@ impl Place {
     pub(super) const fn new() -> Self {
         Self {
             open_for: AtomicU64::new(0),
-            last: AtomicU64::new(0),
-            calls: AtomicU32::new(0),
+            begun_in: AtomicU64::new(0),
+            usual_cost: AtomicU64::new(0),
+            earliest: AtomicU64::new(0),
             pairs: [const { Pair::new() }; PAIRS],
         }
     }
 
-    #[inline(always)]
+    /// A sample took so many ticks of the host. One that lost the processor in the middle tells little of the next one.
+    pub(super) fn took(&self, ticks: u64) {
+        let usual = self.usual_cost.load(Ordering::Relaxed);
+        let now = if ticks < usual { ticks } else { usual + (ticks - usual) / 8 };
+        self.usual_cost.store(now, Ordering::Relaxed);
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.open_for.load(Ordering::Relaxed) != 0
     }
