@@ -1,7 +1,11 @@
 //! Finds the files that belong to `airamp`: its libraries and its rank program. They lie next to the
-//! executable, in an install under ../lib/airamp or ../lib, or where AIRAMP_HOME says. It builds and changes nothing.
+//! executable, in an install below ../lib (or where a system keeps its libraries), or where AIRAMP_HOME says; and
+//! the NCCL of the Python environment that `airamp` was installed into. It builds and changes nothing.
 
 use std::path::{Path, PathBuf};
+
+/// Names the NCCL library to the rank program.
+const RANKS_NCCL: &str = "AIRAMP_RANK_NCCL";
 
 /// A file that belongs to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +72,53 @@ fn folders() -> Vec<PathBuf> {
     home.into_iter().chain(beside.as_deref().into_iter().flat_map(around)).collect()
 }
 
+/// Below a prefix: a tree, an image or a Python environment; Debian; Fedora and its kin.
+const LIBRARY_FOLDERS: [&str; 3] = ["lib", debians_folder(), "lib64"];
+
+const fn debians_folder() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "lib/aarch64-linux-gnu" } else { "lib/x86_64-linux-gnu" }
+}
+
+/// Where an install keeps what only `airamp` uses, below its folder of libraries.
+const PRIVATE: &str = "airamp";
+
 /// The folder of the executable, and those of an install or an image that has it in `bin`.
 fn around(beside: &Path) -> Vec<PathBuf> {
-    let below = |prefix: &Path| [prefix.join("lib/airamp"), prefix.join("lib")];
-    let installed = beside.parent().into_iter().flat_map(below);
+    let below = |prefix: &Path| LIBRARY_FOLDERS.map(|folder| prefix.join(folder));
+    let libraries = beside.parent().into_iter().flat_map(below);
+    let installed = libraries.flat_map(|folder| [folder.join(PRIVATE), folder]);
     std::iter::once(beside.to_path_buf()).chain(installed).collect()
+}
+
+/// Whether artifacts in this folder belong to an install, whose folders are the installer's to change.
+pub(crate) fn is_installed(folder: &Path) -> bool {
+    let parent = folder.parent().unwrap_or(Path::new("/"));
+    folder.file_name().is_some_and(|name| name == PRIVATE)
+        && LIBRARY_FOLDERS.iter().any(|libraries| parent.ends_with(libraries))
+}
+
+/// The NCCL that pip put into the Python environment of this executable: nobody else would look for it there.
+pub(crate) fn nccl_of_this_python() -> Option<PathBuf> {
+    let executable = std::env::current_exe().ok()?;
+    nccl_below(executable.parent()?.parent()?)
+}
+
+/// The same, as the rank program takes it; nothing where the user has named one.
+pub(crate) fn nccl_for_ranks() -> Option<(String, String)> {
+    let is_named = std::env::var_os(RANKS_NCCL).is_some_and(|value| !value.is_empty());
+    let path = nccl_of_this_python().filter(|_| !is_named)?;
+    Some((RANKS_NCCL.to_owned(), path.to_str()?.to_owned()))
+}
+
+fn nccl_below(prefix: &Path) -> Option<PathBuf> {
+    let is_python = |name: &str| name.starts_with("python3");
+    let folders = std::fs::read_dir(prefix.join("lib")).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let pythons =
+        folders.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_python));
+    let packages = pythons.flat_map(|path| ["site-packages", "dist-packages"].map(|name| path.join(name)));
+    let libraries = packages.map(|path| path.join("nvidia/nccl/lib/libnccl.so.2"));
+    // The same one each time, where there are several Pythons.
+    libraries.filter(|path| path.is_file()).max()
 }
 
 #[cfg(test)]
@@ -82,6 +128,35 @@ mod tests {
     #[test]
     fn a_tree_with_bin_and_lib_holds_what_belongs_to_it() {
         let folders = around(Path::new("/airamp/bin"));
-        assert_eq!(folders, ["/airamp/bin", "/airamp/lib/airamp", "/airamp/lib"].map(PathBuf::from));
+        let first = ["/airamp/bin", "/airamp/lib/airamp", "/airamp/lib"].map(PathBuf::from);
+        assert_eq!(folders[..3], first);
+    }
+
+    #[test]
+    fn the_folders_of_debian_and_of_fedora_are_looked_at() {
+        let folders = around(Path::new("/usr/bin"));
+        for folder in [debians_folder(), "lib64"] {
+            assert!(folders.contains(&Path::new("/usr").join(folder)), "{folders:?}");
+            assert!(folders.contains(&Path::new("/usr").join(folder).join("airamp")), "{folders:?}");
+        }
+    }
+
+    #[test]
+    fn an_install_is_told_from_a_build_and_from_a_folder_of_the_users() {
+        assert!(is_installed(Path::new("/usr/lib64/airamp")));
+        assert!(is_installed(Path::new("/opt/airamp/lib/airamp")));
+        assert!(!is_installed(Path::new("/home/me/airamp")));
+        assert!(!is_installed(Path::new("/src/airamp/target/release")));
+    }
+
+    #[test]
+    fn the_nccl_of_a_python_environment_is_found() {
+        let prefix = tempfile::tempdir().expect("a folder");
+        assert_eq!(nccl_below(prefix.path()), None);
+        let folder = prefix.path().join("lib/python3.11/site-packages/nvidia/nccl/lib");
+        std::fs::create_dir_all(&folder).expect("folders");
+        assert_eq!(nccl_below(prefix.path()), None);
+        std::fs::write(folder.join("libnccl.so.2"), "").expect("a file");
+        assert_eq!(nccl_below(prefix.path()), Some(folder.join("libnccl.so.2")));
     }
 }

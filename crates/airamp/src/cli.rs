@@ -8,14 +8,15 @@ use crate::emulator::EmulatorError;
 use crate::kernels::KernelsError;
 use crate::launch::{self, LaunchError};
 use crate::{
-    bench, config, doctor, dump, emulator, explain, help, kernels, orders, pattern, record, replay, run,
-    status,
+    bench, config, doctor, dump, emulator, explain, help, kernels, orders, pages, pattern, plan, record,
+    replay, run, status,
 };
 
 const AFTER_HELP: &str = "\
 Examples:
   airamp doctor                                   is this machine ready?
   airamp bench                                    is the compressed AllReduce faster, how exact is it?
+  airamp plan cluster.toml                        what would a cluster gain?
   airamp run -- python train.py                   a program with the library preloaded
   airamp run --ranks 4 -- python train.py         four copies of it, one per rank
   airamp run --emulate --ranks 4 -- ./program     the same without a GPU
@@ -52,11 +53,15 @@ pub(crate) enum Command {
     Status(status::Args),
     Kernels(kernels::Args),
     Pattern(pattern::Args),
+    Plan(plan::Args),
     Record(record::Args),
     Replay(replay::Args),
     /// Prints what is mapped into this process; `doctor` asks it of itself, with the library preloaded.
     #[command(hide = true, name = doctor::PRINT_MAPS)]
     PrintMaps,
+    /// Writes man pages, completions and the settings file of a release into a folder.
+    #[command(hide = true)]
+    PrintPages(pages::Args),
 }
 
 /// Why a command failed.

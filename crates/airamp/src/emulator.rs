@@ -1,6 +1,6 @@
 //! The folder of the emulated libraries: links under the names that programs look for. Made on first use,
-//! by any number of processes at once, next to the libraries or, where we may not write, in a folder that
-//! only this user can change.
+//! by any number of processes at once, next to the libraries or, in an install and where we may not write, in a
+//! folder that only this user can change: what an installer put somewhere, it must be able to remove.
 
 use std::fs::{self, DirBuilder};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -84,10 +84,10 @@ pub(crate) fn folder(vendor: Vendor) -> Result<PathBuf, EmulatorError> {
     };
     let home = links[0].target.parent().unwrap_or(Path::new("/")).to_path_buf();
     let beside = vendor.below(home.join("emulator"));
-    match make(&beside, &links) {
-        Ok(()) => Ok(beside),
-        Err(_) => folder_of_this_user(&home, vendor, &links),
+    if !artifacts::is_installed(&home) && make(&beside, &links).is_ok() {
+        return Ok(beside);
     }
+    folder_of_this_user(&home, vendor, &links)
 }
 
 impl Vendor {

@@ -19,7 +19,9 @@ mod kernels;
 mod launch;
 mod observe;
 mod orders;
+mod pages;
 mod pattern;
+mod plan;
 mod record;
 mod replay;
 mod run;
@@ -57,10 +59,12 @@ fn execute(command: Command) -> Result<u8, CommandError> {
         Command::Help(args) => help::execute(&args),
         Command::Kernels(args) => kernels::execute(&args),
         Command::Pattern(args) => pattern::execute(&args),
+        Command::Plan(args) => plan::execute(&args),
         Command::Record(args) => record::execute(args),
         Command::Replay(args) => replay::execute(&args),
         Command::Status(args) => status::execute(&args),
         Command::PrintMaps => doctor::print_maps(),
+        Command::PrintPages(args) => pages::execute(&args),
     }
 }
 

@@ -39,22 +39,13 @@ fn number(value: &Value) -> f64 {
 
 /// A communicator with so few calls has no step to find.
 const FEW_CALLS: f64 = 100.0;
-/// A step of one or two calls is believed only after this many; and before the recorded one came others.
-const CALLS_OF_SHORT_STEPS: f64 = 80.0;
-/// All calls of its first communicator are alike, and its first steps take four times as long: pauses tell late.
-const FOUND_LATE: &str = "synthesised/interleaved-evaluation";
 const MOST_STEPS: f64 = 5.0;
-const MOST_STEPS_OF_THAT: f64 = 9.0;
 
 #[test]
 fn the_step_of_an_honest_job_is_found_within_five() {
     for trace in honest() {
-        let most = if trace["name"] == FOUND_LATE { MOST_STEPS_OF_THAT } else { MOST_STEPS };
         for learnt in communicators(&trace).filter(|learnt| number(&learnt["calls"]) >= FEW_CALLS) {
-            let short = number(&learnt["period_calls"]) <= 2.0;
-            let in_time = number(&learnt["found_after_periods"]) <= most
-                || (short && number(&learnt["found_after_calls"]) <= CALLS_OF_SHORT_STEPS);
-            assert!(in_time, "{} of {}", learnt, trace["name"]);
+            assert!(number(&learnt["found_after_periods"]) <= MOST_STEPS, "{} of {}", learnt, trace["name"]);
         }
     }
 }
@@ -71,11 +62,12 @@ fn of_the_calls_of_an_honest_job_95_in_a_hundred_are_foretold() {
 
 #[test]
 fn of_the_calls_of_honest_jobs_less_than_one_in_a_thousand_is_falsely_late() {
-    let honest = honest();
-    let all =
-        |of: &str| -> f64 { honest.iter().flat_map(communicators).map(|learnt| number(&learnt[of])).sum() };
-    let share = all("false_late") / all("calls");
-    assert!(share < 0.001, "{share}");
+    for trace in honest() {
+        for learnt in communicators(&trace) {
+            let share = number(&learnt["false_late"]) / number(&learnt["calls"]);
+            assert!(share < 0.001, "{share}: {} of {}", learnt, trace["name"]);
+        }
+    }
 }
 
 #[test]
@@ -83,11 +75,10 @@ fn of_the_delays_of_a_fifth_of_the_step_95_in_a_hundred_are_seen() {
     let honest = honest();
     let all = |of: &str| -> f64 { honest.iter().map(|trace| number(&trace["stragglers"][of])).sum() };
     assert!(all("seen") / all("planted") >= 0.95, "{} of {}", all("seen"), all("planted"));
-    // In a step of one call that is itself uneven by 5%, a delay is hard to tell: not less than this in any trace.
     for trace in &honest {
         let stragglers = &trace["stragglers"];
         let (planted, seen) = (number(&stragglers["planted"]), number(&stragglers["seen"]));
-        assert!(planted >= 50.0 && seen / planted >= 0.85, "{} of {}", stragglers, trace["name"]);
+        assert!(planted >= 50.0 && seen / planted >= 0.95, "{} of {}", stragglers, trace["name"]);
     }
 }
 

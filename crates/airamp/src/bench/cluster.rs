@@ -75,8 +75,10 @@ impl Cluster {
         match (self.is_emulated(), link) {
             (true, Link::Rate(gbps)) => vec![owned(("AIRAMP_EMU_LINK_GBPS", &gbps.to_string()))],
             (true, _) => vec![owned(("AIRAMP_EMU_LINK_GBPS", "0"))],
-            (false, Link::Vendors) => Vec::new(),
-            (false, _) => SOCKETS_ON_LOOPBACK.map(owned).to_vec(),
+            (false, Link::Vendors) => artifacts::nccl_for_ranks().into_iter().collect(),
+            (false, _) => {
+                SOCKETS_ON_LOOPBACK.map(owned).into_iter().chain(artifacts::nccl_for_ranks()).collect()
+            }
         }
     }
 }

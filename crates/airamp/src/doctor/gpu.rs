@@ -57,7 +57,7 @@ struct Nccl {
 
 /// `nccl_path` is the library that the settings name, if they do.
 pub(super) fn checks(nccl_path: Option<&Path>) -> Vec<Check> {
-    match probe(nccl_path) {
+    match probe(nccl_path).map(|probe| with_nccl_of_this_python(probe, nccl_path)) {
         Ok(probe) => {
             let mut checks = vec![driver(&probe.gpu)];
             checks.extend(devices(&probe.gpu));
@@ -68,6 +68,17 @@ pub(super) fn checks(nccl_path: Option<&Path>) -> Vec<Check> {
     }
 }
 
+/// Where a program finds no NCCL by itself, `airamp run` and `airamp bench` name it that one.
+fn with_nccl_of_this_python(mut found: Probe, named: Option<&Path>) -> Probe {
+    if found.nccl.path.is_some() || named.is_some() {
+        return found;
+    }
+    if let Some(Ok(second)) = artifacts::nccl_of_this_python().map(|path| probe(Some(&path))) {
+        found.nccl = second.nccl;
+    }
+    found
+}
+
 fn probe(nccl_path: Option<&Path>) -> Result<Probe, Check> {
     let program = artifacts::find(Artifact::RankProgram)
         .map_err(|error| Check::warning("gpu", error.found(), MissingArtifact::ADVICE))?;
@@ -75,7 +86,8 @@ fn probe(nccl_path: Option<&Path>) -> Result<Probe, Check> {
         Check::problem("gpu", format!("the probe {found}"), "check the driver (nvidia-smi, rocm-smi)")
     };
     let mut command = Command::new(program);
-    command.args(["probe", "--json"]).envs(nccl_path.map(|path| ("AIRAMP_RANK_NCCL", path)));
+    command.args(["probe", "--json"]);
+    command.envs(nccl_path.map(|path| ("AIRAMP_RANK_NCCL", path)));
     let finished = run_within(LIMIT, &mut command).map_err(|error| problem(error.to_string()))?;
     let object = finished.stdout.lines().find(|line| line.starts_with('{')).unwrap_or(&finished.stdout);
     serde_json::from_str(object).map_err(|error| {

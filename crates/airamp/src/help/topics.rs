@@ -32,6 +32,8 @@ pub(super) const ALL: &[Topic] = &[
         "guide/frameworks.md",
         "PyTorch, DeepSpeed, vLLM, SGLang, JAX: what is seen and what is not"
     ),
+    topic!("install", "install.md", "packages: deb, rpm, wheel, tar.gz; upgrade, removal"),
+    topic!("slurm", "slurm.md", "jobs under Slurm"),
     topic!("kubernetes", "kubernetes.md", "pods: init container, sidecar, monitoring"),
     topic!("runbook", "guide/runbook.md", "for operators: roll out, read the numbers, roll back"),
     topic!(

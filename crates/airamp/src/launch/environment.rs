@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Job, LaunchError, Meeting};
-use crate::artifacts::Artifact;
+use crate::artifacts::{self, Artifact};
 
 const PRELOAD: &str = "LD_PRELOAD";
+const NCCL_PATH: &str = "AIRAMP_NCCL_PATH";
 /// Where the loader splits it.
 const PRELOAD_SEPARATORS: &[u8] = b": ";
 
@@ -27,11 +28,21 @@ pub(super) fn set(command: &mut Command, job: &Job, place: Option<&Place<'_>>) -
         let value = joined("LD_LIBRARY_PATH", b":;", &job.library_dirs, &held, is_repeated)?;
         command.env("LD_LIBRARY_PATH", value);
     }
+    if let Some(path) = nccl_to_name(job, airamp_settings::load().settings.nccl_path.is_some()) {
+        command.env(NCCL_PATH, path);
+    }
     if let Some(Place { rendezvous, rank }) = place {
         rendezvous.describe(command, *rank);
     }
     command.envs(job.env.iter().map(|(name, value)| (name, value)));
     Ok(())
+}
+
+/// The library's last resort where a program has no NCCL loaded: that of the Python environment we were installed
+/// into. What the settings name goes before it, and on the emulator nothing real is wanted.
+fn nccl_to_name(job: &Job, is_set: bool) -> Option<PathBuf> {
+    let is_wanted = job.preload.is_some() && job.library_dirs.is_empty() && !is_set;
+    is_wanted.then(artifacts::nccl_of_this_python).flatten()
 }
 
 /// The new value of LD_PRELOAD; nothing where what it holds can stay as it is.

@@ -1,6 +1,7 @@
 //! `airamp replay`: has ranks make the calls of a trace again, with the library or without, and shows how long they
 //! took. The ranks play and measure (`airamp-rank replay`); this finds the files, starts the ranks and shows.
 
+mod effects;
 mod report;
 mod traces;
 
@@ -9,6 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use self::effects::Tried;
 use self::report::{Played, Report};
 use self::traces::Traces;
 use crate::artifacts::{self, Artifact};
@@ -39,7 +41,8 @@ Examples:
   airamp replay trace --speed max                      a folder of `airamp record`, on the emulator
   airamp replay trace --no-preload --json              for comparison: without the library
   airamp replay trace --gpu --ranks 8
-  airamp replay --recipe 'fsdp layers=4 steps=20' --largest 64KiB";
+  airamp replay --recipe 'fsdp layers=4 steps=20' --largest 64KiB
+  AIRAMP_ENABLE_FP8_ALLREDUCE=1 AIRAMP_EMU_LINK_GBPS=1 airamp replay trace --compare-effects 5";
 
 /// Make the calls of a trace again and time them
 #[derive(Debug, clap::Args)]
@@ -89,6 +92,10 @@ pub(crate) struct Args {
     #[arg(long)]
     hip: bool,
 
+    /// Compare the first call of a burst with each effect of a learnt rhythm, with all and with none, so many times
+    #[arg(long, value_name = "ROUNDS", conflicts_with = "no_preload", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    compare_effects: Option<u32>,
+
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -100,13 +107,47 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
         None => Traces::found(&args.traces)?,
     };
     let ranks = args.ranks.unwrap_or(traces.ranks.clamp(2, USUAL_MOST_RANKS));
-    let played = Rc::new(RefCell::new(Vec::new()));
-    let code = job(args, &traces, ranks, played.clone())?.run()?;
-    let mut results: Vec<Played> = played.take();
-    results.sort_by_key(|played| played.rank);
+    if let Some(rounds) = args.compare_effects {
+        return compare(args, &traces, ranks, rounds);
+    }
+    let (results, all_played) = play(args, &traces, ranks, None)?;
     let report = Report { args, source: &traces.source, ranks, results: &results };
     streams::print(&if args.json { report.json() } else { report.table() })?;
-    Ok(if code == 0 && results.len() == ranks as usize { 0 } else { FAILED })
+    Ok(if all_played { 0 } else { FAILED })
+}
+
+/// What the ranks measured, in their order, and whether all of them have played it.
+fn play(
+    args: &Args,
+    traces: &Traces,
+    ranks: u32,
+    effects: Option<&str>,
+) -> Result<(Vec<Played>, bool), CommandError> {
+    let played = Rc::new(RefCell::new(Vec::new()));
+    let mut job = job(args, traces, ranks, played.clone())?;
+    job.env.extend(effects.map(|effects| ("AIRAMP_PATTERN_EFFECTS".to_owned(), effects.to_owned())));
+    let code = job.run()?;
+    let mut results: Vec<Played> = played.take();
+    results.sort_by_key(|played| played.rank);
+    let all_played = code == 0 && results.len() == ranks as usize;
+    Ok((results, all_played))
+}
+
+fn compare(args: &Args, traces: &Traces, ranks: u32, rounds: u32) -> Result<u8, CommandError> {
+    let mut all = Tried::none();
+    for round in 0..rounds {
+        for place in effects::order(round) {
+            let tried = &mut all[place];
+            let (results, all_played) = play(args, traces, ranks, Some(tried.setting))?;
+            if !all_played {
+                return Ok(FAILED);
+            }
+            tried.runs.push(results);
+        }
+    }
+    let json = || effects::json(&all, rounds, &traces.source);
+    streams::print(&if args.json { json() } else { effects::table(&all, rounds) })?;
+    Ok(0)
 }
 
 fn job(
@@ -132,8 +173,11 @@ fn job(
         let vendor = if args.hip { Vendor::HipOnly } else { Vendor::Both };
         job.library_dirs.push(emulator::folder(vendor)?);
     }
+    if args.gpu {
+        job.env.extend(artifacts::nccl_for_ranks());
+    }
     if args.share_gpus {
-        job.env = SOCKETS_ON_LOOPBACK.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        job.env.extend(SOCKETS_ON_LOOPBACK.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
     // A line that is no result is the rank's own affair; who has none has not played.
     job.output = Output::Lines(Box::new(move |_, line| {

@@ -1,0 +1,375 @@
+//! Reads what `airamp bench --json` printed: the times of the vendor's AllReduce and of ours, and where they were taken.
+//! Several files of one device are joined; a tensor that was measured more than once counts with its median, and what the
+//! same work took each time is kept, so that nobody expects a model to be closer than the measurements are to each other.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::place::{GBPS, Place};
+use super::repeats::Repeats;
+
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// One tensor of one job, measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Point {
+    pub(super) ranks: usize,
+    /// As the benchmark names it.
+    pub(super) link: String,
+    /// None: as fast as it is.
+    pub(super) gbps: Option<f64>,
+    pub(super) emulated: bool,
+    pub(super) datatype: String,
+    pub(super) element_bytes: usize,
+    pub(super) bytes: usize,
+    pub(super) arena_bytes: usize,
+    /// How many measurements of it the two times are the medians of.
+    pub(super) runs: usize,
+    pub(super) vendor_us: f64,
+    pub(super) ours_us: f64,
+    /// What the same work took whenever it was measured, this time included.
+    pub(super) vendor_repeats: Vec<f64>,
+    pub(super) our_repeats: Vec<f64>,
+}
+
+/// Whose time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Vendor,
+    Ours,
+}
+
+pub(super) const SIDES: [Side; 2] = [Side::Vendor, Side::Ours];
+
+/// What files hold together.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) points: Vec<Point>,
+    /// Device, library and dates, for people.
+    pub(super) source: String,
+    pub(super) incomplete: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct File {
+    airamp: String,
+    date: String,
+    complete: bool,
+    pub(super) emulated: bool,
+    environment: Option<Environment>,
+    settings: Settings,
+    pub(super) results: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Environment {
+    vendor: String,
+    version: i32,
+    device: String,
+}
+
+#[derive(Deserialize)]
+struct Settings {
+    arena_bytes: usize,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Row {
+    pub(super) ranks: usize,
+    pub(super) link: String,
+    pub(super) datatype: String,
+    pub(super) bytes: usize,
+    pub(super) format: String,
+    pub(super) is_ours: bool,
+    vendor_us: Option<f64>,
+    pub(super) time_us: Option<f64>,
+    #[serde(default)]
+    pub(super) wire_bytes_per_element: Option<f64>,
+}
+
+impl Point {
+    pub(super) fn time_us(&self, side: Side) -> f64 {
+        match side {
+            Side::Vendor => self.vendor_us,
+            Side::Ours => self.ours_us,
+        }
+    }
+
+    pub(super) fn repeats(&self, side: Side) -> &[f64] {
+        match side {
+            Side::Vendor => &self.vendor_repeats,
+            Side::Ours => &self.our_repeats,
+        }
+    }
+
+    /// The time that the fit is shown.
+    pub(super) fn typical_us(&self, side: Side) -> f64 {
+        median(self.repeats(side).iter().copied())
+    }
+
+    /// What its work grows with: the vendor moves bytes, ours a byte for each element.
+    pub(super) fn size(&self, side: Side) -> usize {
+        match side {
+            Side::Vendor => self.bytes,
+            Side::Ours => self.bytes / self.element_bytes,
+        }
+    }
+
+    /// A benchmark has all its ranks on one machine. The emulator gives each rank a link of its own; on GPUs a rate is
+    /// that of the loopback, which all share.
+    pub(super) fn place(&self) -> Place {
+        let rate = self.gbps.map(|gbps| gbps * GBPS);
+        Place {
+            nodes: self.ranks,
+            per_node: 1,
+            side_by_side: 1,
+            nics: rate.filter(|_| self.emulated),
+            gpu_link: None,
+            one_wire: rate.filter(|_| !self.emulated),
+            burst_us: self.burst_us(),
+            ranks_per_host: self.ranks,
+            // With the vendor's own links every rank has a GPU; only over loopback do they share one.
+            ranks_per_device: if self.link == VENDORS_LINK { 1 } else { self.ranks },
+        }
+    }
+
+    /// What the shaped link passes at once, as time at its rate.
+    pub(super) fn burst_us(&self) -> f64 {
+        let Some(rate) = self.gbps.map(|gbps| gbps * GBPS) else { return 0.0 };
+        if self.emulated {
+            (EMULATED_BURST_BYTES / rate).max(EMULATED_BURST_US)
+        } else {
+            LOOPBACK_BURST_BYTES / rate
+        }
+    }
+}
+
+/// docs/emulator.md; `tc tbf burst 2mb` of `airamp bench --gpu --link-rate`.
+const EMULATED_BURST_BYTES: f64 = 262_144.0;
+const EMULATED_BURST_US: f64 = 2000.0;
+const LOOPBACK_BURST_BYTES: f64 = 2_097_152.0;
+pub(super) const VENDORS_LINK: &str = "vendor's";
+
+/// Bytes of an element of a type that is compressed.
+pub(super) fn element_bytes(datatype: &str) -> Option<usize> {
+    match datatype {
+        "float16" | "bfloat16" => Some(2),
+        "float32" => Some(4),
+        _ => None,
+    }
+}
+
+impl Measured {
+    pub(super) fn read(paths: &[impl AsRef<Path>]) -> Result<Self, String> {
+        let mut files = Vec::new();
+        for path in paths.iter().map(AsRef::as_ref) {
+            let wrong = |why: String| format!("{}: {why}", path.display());
+            let text = text_of(path).map_err(wrong)?;
+            files.push(parsed(&text).map_err(wrong)?);
+        }
+        Self::joined(&files)
+    }
+
+    #[cfg(test)]
+    pub(super) fn from_text(text: &str) -> Result<Self, String> {
+        Self::joined(&[parsed(text)?])
+    }
+
+    fn joined(files: &[File]) -> Result<Self, String> {
+        let devices: Vec<String> = distinct(files.iter().map(device));
+        if devices.len() > 1 {
+            return Err(format!(
+                "measured on different devices, which one fit cannot hold: {}",
+                devices.join("; ")
+            ));
+        }
+        let mut points = medians(files.iter().flat_map(points).collect());
+        if points.is_empty() {
+            return Err("no time of a compressed AllReduce beside the vendor's".into());
+        }
+        let repeats = Repeats::of(files);
+        for point in &mut points {
+            repeats.give(point);
+        }
+        let dates = distinct(files.iter().map(|file| file.date.chars().take(10).collect()));
+        let versions = distinct(files.iter().map(|file| file.airamp.clone()));
+        let source = format!("{}, {}, airamp {}", devices.concat(), dates.join(", "), versions.join(", "));
+        Ok(Self { points, source, incomplete: files.iter().any(|file| !file.complete) })
+    }
+}
+
+pub(super) fn text_of(path: &Path) -> Result<String, String> {
+    let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !found.is_file() {
+        return Err("not a plain file".into());
+    }
+    if found.len() > LARGEST_FILE {
+        return Err(format!("larger than {LARGEST_FILE} bytes"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+fn parsed(text: &str) -> Result<File, String> {
+    let file: File = serde_json::from_str(text)
+        .map_err(|error| format!("not the output of `airamp bench --json` (nor a saved fit): {error}"))?;
+    let is_time = |time: Option<f64>| time.is_none_or(|time| time.is_finite() && time > 0.0);
+    for (place, row) in file.results.iter().enumerate() {
+        if !is_time(row.vendor_us) || !is_time(row.time_us) || row.ranks < 2 || row.bytes == 0 {
+            return Err(format!("results[{place}]: a time, a size or a number of ranks that cannot be"));
+        }
+    }
+    Ok(file)
+}
+
+fn device(file: &File) -> String {
+    file.environment.as_ref().map_or_else(
+        || "unknown device".into(),
+        |found| format!("{}, {} {}", found.device, found.vendor, crate::columns::version(found.version)),
+    )
+}
+
+/// Of our formats `auto`, which is the library's own choice, or, where it was not measured, all there are.
+fn points(file: &File) -> Vec<Point> {
+    let has_auto = file.results.iter().any(|row| row.format == "auto");
+    let wanted = file.results.iter().filter(|row| row.is_ours && (row.format == "auto" || !has_auto));
+    wanted.filter_map(|row| point(file, row)).collect()
+}
+
+fn point(file: &File, row: &Row) -> Option<Point> {
+    Some(Point {
+        ranks: row.ranks,
+        link: row.link.clone(),
+        gbps: rate(&row.link),
+        emulated: file.emulated,
+        datatype: row.datatype.clone(),
+        element_bytes: element_bytes(&row.datatype)?,
+        bytes: row.bytes,
+        arena_bytes: file.settings.arena_bytes,
+        runs: 1,
+        vendor_us: row.vendor_us?,
+        ours_us: row.time_us?,
+        vendor_repeats: Vec::new(),
+        our_repeats: Vec::new(),
+    })
+}
+
+/// The Gbit/s of `10gbit` and `500mbit`.
+fn rate(link: &str) -> Option<f64> {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|rate| *rate > 0.0);
+    match link.strip_suffix("mbit") {
+        Some(text) => number(text).map(|rate| rate * 1e-3),
+        None => link.strip_suffix("gbit").and_then(number),
+    }
+}
+
+fn medians(points: Vec<Point>) -> Vec<Point> {
+    let key = |point: &Point| {
+        let Point { ranks, link, datatype, bytes, arena_bytes, .. } = point;
+        (*ranks, link.clone(), datatype.clone(), *bytes, *arena_bytes)
+    };
+    let mut groups: std::collections::BTreeMap<_, Vec<Point>> = std::collections::BTreeMap::new();
+    for point in points {
+        groups.entry(key(&point)).or_default().push(point);
+    }
+    let joined = |group: Vec<Point>| {
+        let vendor_us = median(group.iter().map(|point| point.vendor_us));
+        let ours_us = median(group.iter().map(|point| point.ours_us));
+        let runs = group.len();
+        group.into_iter().next().map(|first| Point { runs, vendor_us, ours_us, ..first })
+    };
+    groups.into_values().filter_map(joined).collect()
+}
+
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (Some(low), Some(high)) =
+        (values.get(values.len().saturating_sub(1) / 2), values.get(values.len() / 2))
+    else {
+        return f64::NAN;
+    };
+    f64::midpoint(*low, *high)
+}
+
+fn distinct(items: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(device: &str, rows: &str) -> String {
+        format!(
+            r#"{{"airamp":"0.1.0","date":"2026-11-15T10:00:00Z","complete":true,"emulated":true,
+            "environment":{{"vendor":"NCCL","version":22809,"device":"{device}"}},
+            "settings":{{"arena_bytes":16777216}},"results":[{rows}]}}"#
+        )
+    }
+
+    fn row(bytes: usize, format: &str, time: f64) -> String {
+        let is_ours = !format.starts_with("vendor");
+        format!(
+            r#"{{"ranks":4,"link":"500mbit","datatype":"float32","bytes":{bytes},"format":"{format}",
+            "is_ours":{is_ours},"vendor_us":100.0,"time_us":{time},"wire_bytes_per_element":{}}}"#,
+            if format == "vendor_fp8" { 1 } else { 4 }
+        )
+    }
+
+    #[test]
+    fn over_sockets_a_cast_tensor_of_the_vendor_is_another_measurement_of_its_bytes() {
+        let rows =
+            [row(4096, "vendor", 9.0), row(4096, "auto", 3.0), row(16384, "vendor_fp8", 8.0)].join(",");
+        let repeats = |text: &str| {
+            let points = Measured::from_text(text).unwrap().points;
+            (points[0].vendor_repeats.clone(), points[0].our_repeats.clone())
+        };
+        let gpu = file("a", &rows).replace("\"emulated\":true", "\"emulated\":false");
+        assert_eq!(repeats(&gpu), (vec![9.0, 8.0], vec![3.0]));
+        assert_eq!(repeats(&file("a", &rows)), (vec![9.0], vec![3.0]), "casting takes time in the emulator");
+        let of_half = row(2048, "auto", 5.0).replace("float32", "bfloat16");
+        let (_, ours) = repeats(&gpu.replace("}]}", &format!("}},{of_half}]}}")));
+        assert_eq!(ours, [3.0, 5.0], "as many elements");
+    }
+
+    #[test]
+    fn the_library_s_own_format_counts_and_the_vendor_s_casts_do_not() {
+        let rows = [row(4096, "vendor_fp8", 1.0), row(4096, "e4m3", 2.0), row(4096, "auto", 3.0)].join(",");
+        let found = Measured::from_text(&file("a", &rows)).unwrap();
+        assert_eq!(found.points.len(), 1);
+        assert_eq!((found.points[0].ours_us, found.points[0].gbps), (3.0, Some(0.5)));
+        assert_eq!(found.source, "a, NCCL 2.28.9, 2026-11-15, airamp 0.1.0");
+    }
+
+    #[test]
+    fn a_tensor_measured_three_times_counts_with_its_median() {
+        let rows = [7.0, 3.0, 4.0].map(|time| row(4096, "auto", time)).join(",");
+        let points = Measured::from_text(&file("a", &rows)).unwrap().points;
+        assert_eq!((points.len(), points[0].ours_us, points[0].runs), (1, 4.0, 3));
+        assert_eq!(points[0].our_repeats, [7.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn files_of_two_devices_are_refused() {
+        let parse = |device| parsed(&file(device, &row(4096, "auto", 3.0))).unwrap();
+        let error = Measured::joined(&[parse("a"), parse("b")]).unwrap_err();
+        assert!(
+            error.contains("different devices") && error.contains("a, NCCL") && error.contains("b, NCCL")
+        );
+    }
+
+    #[test]
+    fn what_is_no_benchmark_is_refused_with_the_reason() {
+        let refused = |text: &str| Measured::from_text(text).unwrap_err();
+        assert!(refused("{}").contains("airamp bench --json"));
+        assert!(refused(&file("a", "")).contains("no time of a compressed AllReduce"));
+        assert!(refused(&file("a", &row(4096, "auto", -1.0))).contains("results[0]"));
+    }
+}
