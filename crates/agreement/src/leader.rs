@@ -1,6 +1,6 @@
 //! The side of the agreement that counts votes, in the process of the communicator's rank 0. It commits what all ranks
 //! have pledged and nothing else, and decides every number once. It believes no rank: what comes out of turn switches
-//! compression off before the commit of creation, and ends all further changes after it.
+//! compression off, before the commit of creation at once, and after it by a change to the vendor's own calls.
 
 mod changes;
 mod events;
@@ -8,7 +8,7 @@ mod gathering;
 #[cfg(test)]
 mod tests;
 
-use crate::message::{At, Plan, Rank, ToLeader, ToMember, one_line};
+use crate::message::{At, LAST_INDEX, Plan, Rank, ToLeader, ToMember, one_line};
 use changes::Changes;
 pub use events::{LeaderAction, LeaderEvent, LeaderTimer};
 use gathering::Gathering;
@@ -24,6 +24,8 @@ pub struct Leader {
     linked: BTreeSet<Rank>,
     /// There will be no change any more, and the brain knows.
     closed: bool,
+    /// Somebody lies or is confused, and the brain knows.
+    distrusted: bool,
     phase: Phase,
 }
 
@@ -58,6 +60,7 @@ impl Leader {
             least_margin: LEAST_MARGIN,
             linked: BTreeSet::new(),
             closed: false,
+            distrusted: false,
             phase: Phase::Gathering(Gathering::default()),
         }
     }
@@ -111,6 +114,7 @@ impl Leader {
                 }
             }
             LeaderEvent::First(plan) => self.first(plan, out),
+            LeaderEvent::Change { reserved: LAST_INDEX.., .. } => self.fail(&counts_no_more(0), out),
             LeaderEvent::Change { plan, reserved } => {
                 let all_linked = self.all_are(&self.linked);
                 if let (Phase::On(changes), false) = (&mut self.phase, self.closed) {
@@ -125,6 +129,7 @@ impl Leader {
     fn message(&mut self, rank: Rank, message: ToLeader, out: &mut Actions) {
         match (message, &mut self.phase) {
             (ToLeader::Leave, _) => self.fail(&format!("rank {rank} has left"), out),
+            (ToLeader::Distrust { reason }, _) => self.distrust(&format!("rank {rank}: {reason}"), out),
             // Whoever is linked has been told, and whoever comes will be.
             (_, Phase::Off { .. } | Phase::Broken { .. }) => {}
             (ToLeader::Hello(hello), Phase::Gathering(gathering)) => {
@@ -182,10 +187,16 @@ impl Leader {
                 out.push(LeaderAction::Order(*order));
                 true
             }
-            ToLeader::Hello(_) | ToLeader::Ready(_) | ToLeader::Connected(Err(_)) | ToLeader::Leave => false,
+            ToLeader::Hello(_)
+            | ToLeader::Ready(_)
+            | ToLeader::Connected(Err(_))
+            | ToLeader::Leave
+            | ToLeader::Distrust { .. } => false,
         };
         if !in_turn {
             self.distrust(&out_of_turn(rank, &message), out);
+        } else if matches!(message, ToLeader::Refuse { reserved: LAST_INDEX, .. }) {
+            self.fail(&counts_no_more(rank), out);
         }
     }
 
@@ -278,11 +289,18 @@ impl Leader {
         }
     }
 
-    /// Somebody lies or is confused. Nothing that is agreed breaks by it.
+    /// Somebody lies or is confused. Nothing that is agreed breaks by it: where creation is committed the ranks agree to
+    /// leave everything to the vendor, as to any other change.
     fn distrust(&mut self, reason: &str, out: &mut Actions) {
-        match self.phase {
-            Phase::Connecting { .. } => self.close(reason, out),
-            _ => self.fail(reason, out),
+        if !matches!(self.phase, Phase::Connecting { .. } | Phase::On(_)) {
+            return self.fail(reason, out);
+        }
+        if self.closed || std::mem::replace(&mut self.distrusted, true) {
+            return;
+        }
+        out.push(LeaderAction::Distrusted { reason: one_line(reason) });
+        if let Phase::On(changes) = &mut self.phase {
+            changes.give_up(&self.linked, out);
         }
     }
 
@@ -329,6 +347,11 @@ fn tell_all(ranks: &BTreeSet<Rank>, message: &ToMember, out: &mut Actions) {
     out.extend(ranks.iter().map(|&rank| LeaderAction::Send(rank, message.clone())));
 }
 
+/// A rank whose calls have no index any more can agree to no change.
+fn counts_no_more(rank: Rank) -> String {
+    format!("rank {rank} counts its calls no more")
+}
+
 fn out_of_turn(rank: Rank, message: &ToLeader) -> String {
     let what = match message {
         ToLeader::Hello(_) => "said Hello twice: are there two with this number?",
@@ -337,7 +360,9 @@ fn out_of_turn(rank: Rank, message: &ToLeader) -> String {
         ToLeader::Refuse { .. } => "refused out of turn",
         ToLeader::Connected(_) => "connected out of turn",
         ToLeader::Ask { .. } => "asked for a verdict that it cannot await",
-        ToLeader::Report(_) | ToLeader::Order(_) | ToLeader::Leave => "spoke out of turn",
+        ToLeader::Report(_) | ToLeader::Order(_) | ToLeader::Leave | ToLeader::Distrust { .. } => {
+            "spoke out of turn"
+        }
     };
     format!("rank {rank} {what}")
 }

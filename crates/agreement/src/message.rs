@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub type Rank = u32;
 
 /// Version of these messages. Ranks that speak different ones never compress together.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 
 pub const PLAN_BYTES: usize = 64;
 
@@ -60,13 +60,25 @@ pub enum At {
 pub enum ToLeader {
     Hello(Hello),
     Ready(Result<Capable, String>),
-    Pledge { number: u64 },
-    Refuse { number: u64, reserved: u64, reason: String },
+    Pledge {
+        number: u64,
+    },
+    Refuse {
+        number: u64,
+        reserved: u64,
+        reason: String,
+    },
     Connected(Result<(), String>),
-    Ask { number: u64 },
+    Ask {
+        number: u64,
+    },
     Report(Vec<u8>),
     Order(Order),
     Leave,
+    /// The leader spoke out of turn: this rank takes part in no change but the one to the vendor's own calls.
+    Distrust {
+        reason: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -110,7 +122,9 @@ impl ToLeader {
             Self::Ready(Ok(capable)) => {
                 are_within_bounds(&capable.terms) && capable.tunings.len() <= MOST_TUNINGS
             }
-            Self::Ready(Err(reason)) | Self::Connected(Err(reason)) => reason.len() <= LONGEST_TEXT,
+            Self::Ready(Err(reason)) | Self::Connected(Err(reason)) | Self::Distrust { reason } => {
+                reason.len() <= LONGEST_TEXT
+            }
             Self::Refuse { reserved, reason, .. } => *reserved <= LAST_INDEX && reason.len() <= LONGEST_TEXT,
             Self::Report(report) => report.len() <= LONGEST_REPORT,
             Self::Pledge { .. }
@@ -214,6 +228,7 @@ mod tests {
             ready(Vec::new(), vec![(0, 0); MOST_TUNINGS + 1]),
             ToLeader::Ready(Err(long.clone())),
             ToLeader::Connected(Err(long.clone())),
+            ToLeader::Distrust { reason: long.clone() },
             ToLeader::Refuse { number: 0, reserved: 0, reason: long },
             ToLeader::Refuse { number: 0, reserved: LAST_INDEX + 1, reason: String::new() },
             ToLeader::Report(vec![0; LONGEST_REPORT + 1]),

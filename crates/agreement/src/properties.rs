@@ -50,6 +50,7 @@ fn to_leader() -> impl Strategy<Value = ToLeader> {
         1 => Just(ToLeader::Report(vec![1])),
         1 => Just(ToLeader::Order(Order::Off)),
         1 => Just(ToLeader::Leave),
+        1 => Just(ToLeader::Distrust { reason: "no".into() }),
     ]
 }
 
@@ -142,6 +143,7 @@ struct LeaderJudge {
     verdicts: BTreeMap<u64, bool>,
     running: BTreeSet<LeaderTimer>,
     closed: bool,
+    distrusted: bool,
 }
 
 impl LeaderJudge {
@@ -164,6 +166,7 @@ impl LeaderJudge {
                 }
             }
             LeaderAction::Closed { .. } => assert!(!std::mem::replace(&mut self.closed, true)),
+            LeaderAction::Distrusted { .. } => assert!(!std::mem::replace(&mut self.distrusted, true)),
             LeaderAction::Start(timer) => assert!(self.running.insert(*timer)),
             LeaderAction::Stop(timer) => assert!(self.running.remove(timer)),
             _ => {}

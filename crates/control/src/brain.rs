@@ -10,6 +10,8 @@ pub trait Brain: Send {
     fn started(&mut self);
     fn report(&mut self, rank: Rank, report: &[u8]);
     fn order(&mut self, order: Order);
+    /// A rank lies or is confused, or says so of this one: from here on `next` is to give the vendor's plan and no other.
+    fn distrusted(&mut self, reason: &str);
     /// What became of a plan that `next` gave.
     fn decided(&mut self, at: u64, plan: &Plan, committed: bool);
     /// A plan to change to. Asked after each of the above, and every second while it `waits`.

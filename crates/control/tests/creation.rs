@@ -4,6 +4,7 @@ mod support;
 
 use airamp_agreement::{Hello, Settled};
 use airamp_control::{Invitation, Options};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::*;
 
@@ -181,8 +182,9 @@ fn another_protocol_version_is_off_on_both_sides_and_both_are_named() {
 
 #[test]
 fn two_ranks_of_the_same_number_are_off() {
+    static WARNINGS: AtomicUsize = AtomicUsize::new(0);
     for maker in [0, 2] {
-        let hubs = hubs(3);
+        let hubs = hubs_that_warn(3, |_| _ = WARNINGS.fetch_add(1, Ordering::SeqCst));
         let invitation = Invitation::from(hubs[maker].introduce(LOCAL).unwrap());
         let players: Vec<_> =
             [0, 1, 1].iter().zip(&hubs).map(|(rank, hub)| sit(hub, invitation, *rank, 3)).collect();
@@ -190,12 +192,15 @@ fn two_ranks_of_the_same_number_are_off() {
             assert!(is_off(&settled) && reason(&settled).contains("rank 1"), "{settled:?}");
         }
     }
+    // The verdict carries the reason, and whoever asked for it logs that once.
+    assert_eq!(WARNINGS.load(Ordering::SeqCst), 0);
 }
 
 #[test]
 fn a_hello_that_lies_about_the_number_of_ranks_is_off() {
+    static WARNINGS: AtomicUsize = AtomicUsize::new(0);
     for (lie, rank) in [(4, 1), (2, 1), (3, 9)] {
-        let hubs = hubs(3);
+        let hubs = hubs_that_warn(3, |_| _ = WARNINGS.fetch_add(1, Ordering::SeqCst));
         let invitation = Invitation::from(hubs[0].introduce(LOCAL).unwrap());
         let players = [
             sit(&hubs[0], invitation, 0, 3),
@@ -206,6 +211,7 @@ fn a_hello_that_lies_about_the_number_of_ranks_is_off() {
             assert!(is_off(&settled), "{lie} {rank}: {settled:?}");
         }
     }
+    assert_eq!(WARNINGS.load(Ordering::SeqCst), 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use airamp_agreement::{Settled, Term};
+use airamp_agreement::{PROTOCOL, Settled, Term};
 use airamp_control::wire::{self, Opening, Prelude, Purpose};
 use airamp_control::{Invitation, Options, Trailer};
 use std::io::{Read, Write};
@@ -38,18 +38,18 @@ fn noise_a_wrong_token_and_an_overlong_frame_are_shown_out_without_an_answer() {
     let Trailer { address, token } = hub.introduce(LOCAL).unwrap();
     let mut wrong = token;
     wrong[15] ^= 1;
-    let mut overlong = wire::frame(1, &[0; 100]).unwrap();
+    let mut overlong = wire::frame(PROTOCOL, &[0; 100]).unwrap();
     overlong[6] = 0xff;
     let mut malformed = opening(token);
     malformed.push(0);
     for (what, bytes) in [
         ("noise", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
         ("zeros", vec![0; 100_000]),
-        ("a wrong token", wire::frame(1, &opening(wrong)).unwrap()),
+        ("a wrong token", wire::frame(PROTOCOL, &opening(wrong)).unwrap()),
         ("a wrong token in another version", wire::frame(9, &opening(wrong)).unwrap()),
         ("an overlong frame", overlong),
-        ("an empty frame", wire::frame(1, &[]).unwrap()),
-        ("something left over", wire::frame(1, &malformed).unwrap()),
+        ("an empty frame", wire::frame(PROTOCOL, &[]).unwrap()),
+        ("something left over", wire::frame(PROTOCOL, &malformed).unwrap()),
     ] {
         let mut stream = connect(address);
         let _ = stream.write_all(&bytes);
@@ -63,7 +63,7 @@ fn who_says_nothing_or_half_a_message_is_shown_out_in_time() {
     let Trailer { address, token } = hub.introduce(LOCAL).unwrap();
     let silent = connect(address);
     let mut half = connect(address);
-    let bytes = wire::frame(1, &opening(token)).unwrap();
+    let bytes = wire::frame(PROTOCOL, &opening(token)).unwrap();
     half.write_all(&bytes[..bytes.len() / 2]).unwrap();
     let mut slow = connect(address);
     let trickle = std::thread::spawn(move || {
@@ -108,7 +108,7 @@ fn a_stranger_in_the_middle_of_creation_changes_nothing() {
     wrong[0] ^= 1;
     // A stranger pretends to be rank 1, without the token.
     let mut stream = connect(invitation.address);
-    stream.write_all(&wire::frame(1, &opening(wrong)).unwrap()).unwrap();
+    stream.write_all(&wire::frame(PROTOCOL, &opening(wrong)).unwrap()).unwrap();
     assert!(is_shown_out(stream));
     let second = sit(&hubs[1], invitation, 1, 2);
     assert!(create_all(&[first, second]).iter().all(|settled| *settled == Settled::On));
@@ -138,9 +138,9 @@ fn who_knows_the_token_and_speaks_out_of_turn_is_cut_off_and_the_ranks_are_off_a
     let invitation = Invitation::from(hubs[0].introduce(LOCAL).unwrap());
     let first = sit(&hubs[0], invitation, 0, 2);
     let mut stream = connect(invitation.address);
-    stream.write_all(&wire::frame(1, &opening(invitation.token)).unwrap()).unwrap();
+    stream.write_all(&wire::frame(PROTOCOL, &opening(invitation.token)).unwrap()).unwrap();
     // It is taken for rank 1; then it talks nonsense.
-    stream.write_all(&wire::frame(1, &[0xff; 30]).unwrap()).unwrap();
+    stream.write_all(&wire::frame(PROTOCOL, &[0xff; 30]).unwrap()).unwrap();
     let second = sit(&hubs[1], invitation, 1, 2);
     for settled in create_all(&[first, second]) {
         assert!(is_off(&settled), "{settled:?}");

@@ -4,42 +4,7 @@ mod support;
 
 use airamp_agreement::{Order, Settled};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use support::*;
-
-/// Makes calls until every rank has seen the last plan; what each index got.
-fn calls(player: &Player, last: u8, done: &[AtomicBool]) -> Vec<(u64, u8)> {
-    let mut seen = Vec::new();
-    while !done.iter().all(|done| done.load(Ordering::SeqCst)) && seen.len() < 2_000_000 {
-        let (index, byte) = player.call().expect("a verdict");
-        if byte == last {
-            done[player.rank as usize].store(true, Ordering::SeqCst);
-        }
-        seen.push((index, byte));
-        std::thread::sleep(Duration::from_micros(50 * (1 + u64::from(player.rank))));
-    }
-    seen
-}
-
-/// Each rank on two threads.
-fn calls_of_all(players: &[Player], last: u8) -> Vec<Vec<(u64, u8)>> {
-    let done: Vec<AtomicBool> = players.iter().map(|_| AtomicBool::new(false)).collect();
-    let done = &done;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = players
-            .iter()
-            .map(|player| [(); 2].map(|()| scope.spawn(move || calls(player, last, done))))
-            .collect();
-        let mut all: Vec<Vec<_>> = Vec::new();
-        for pair in threads {
-            let mut seen: Vec<_> = pair.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
-            seen.sort_unstable();
-            all.push(seen);
-        }
-        all
-    })
-}
 
 #[test]
 fn every_rank_switches_at_the_same_index_while_calls_are_made() {

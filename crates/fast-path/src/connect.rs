@@ -5,6 +5,8 @@
 use crate::error::FastPathError;
 use crate::lane::Lane;
 use crate::wire::{self, WireError};
+use airamp_vendor::Functions;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The vendor's algorithm depends on the size, so that several are tried: this many bytes, and so
@@ -20,6 +22,18 @@ pub(crate) fn connect(lanes: &[&Lane], keep_waiting: &dyn Fn() -> bool) -> Resul
         return Err(FastPathError::SeveralVendors);
     }
     let _relaxed = first.gpu.relax_captures()?;
+    let exchanged = exchange(functions, lanes);
+    // Each of them, and also where something failed: what was enqueued for a lane keeps it from being freed.
+    let mut marked = Ok(());
+    for lane in lanes {
+        marked = mark_end(lane).and(marked);
+    }
+    exchanged?;
+    marked?;
+    lanes.iter().try_for_each(|lane| wait_for(lane, keep_waiting))
+}
+
+fn exchange(functions: &Functions, lanes: &[&Lane]) -> Result<(), FastPathError> {
     wire::group(functions, || lanes.iter().try_for_each(|lane| greet_peers(lane)))?;
     for round in 0.. {
         if lanes.iter().all(|lane| gathered_bytes(lane, round).is_none()) {
@@ -27,7 +41,16 @@ pub(crate) fn connect(lanes: &[&Lane], keep_waiting: &dyn Fn() -> bool) -> Resul
         }
         wire::group(functions, || lanes.iter().try_for_each(|lane| gather(lane, round)))?;
     }
-    lanes.iter().try_for_each(|lane| wait_for(lane, keep_waiting))
+    Ok(())
+}
+
+/// The lane is busy until the device has come here; for ever, where that cannot be recorded.
+fn mark_end(lane: &Lane) -> Result<(), FastPathError> {
+    let recorded = lane.enter().and_then(|_entered| lane.arena.serial.record(&lane.arena.kernels));
+    if recorded.is_err() {
+        std::mem::forget(Arc::clone(&lane.graphs));
+    }
+    Ok(recorded?)
 }
 
 /// A message to and from every peer, where calls will send any.
@@ -62,7 +85,6 @@ fn gathered_bytes(lane: &Lane, round: u32) -> Option<usize> {
 
 fn wait_for(lane: &Lane, keep_waiting: &dyn Fn() -> bool) -> Result<(), FastPathError> {
     let _entered = lane.enter()?;
-    lane.arena.serial.record(&lane.arena.kernels)?;
     while !lane.arena.serial.is_reached()? {
         if !keep_waiting() {
             return Err(FastPathError::Unmet);

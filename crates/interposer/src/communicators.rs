@@ -50,10 +50,14 @@ pub(crate) struct Facts {
     pub(crate) clique: Clique,
     /// What it was made from.
     pub(crate) parent: Clique,
+    /// Whether what is made from it may share its resources, and would be aborted together with it.
+    pub(crate) lends: bool,
 }
 
 const LIVE: u8 = 0;
 const ENDING: u8 = 1;
+/// Its creation failed, and the call that made it ends it.
+const TAKEN_BACK: u8 = 2;
 
 pub(crate) struct Entry {
     address: AtomicUsize,
@@ -64,6 +68,7 @@ pub(crate) struct Entry {
     rank: AtomicI32,
     nranks: AtomicI32,
     is_blocking: AtomicBool,
+    lends: AtomicBool,
     clique: AtomicU64,
     parent: AtomicU64,
     origin: AtomicU8,
@@ -79,6 +84,8 @@ pub(crate) struct Entry {
     seat: AtomicPtr<Seated>,
     /// What its calls return since the ranks may no longer do the same, or success.
     poison: AtomicI32,
+    /// The vendor has ended what was under way on it.
+    is_interrupted: AtomicBool,
     pub(crate) index: CallIndex,
 }
 
@@ -110,6 +117,7 @@ impl Entry {
             rank: AtomicI32::new(-1),
             nranks: AtomicI32::new(-1),
             is_blocking: AtomicBool::new(true),
+            lends: AtomicBool::new(false),
             clique: AtomicU64::new(0),
             parent: AtomicU64::new(0),
             origin: AtomicU8::new(0),
@@ -119,6 +127,7 @@ impl Entry {
             active: AtomicPtr::new(std::ptr::null_mut()),
             seat: AtomicPtr::new(std::ptr::null_mut()),
             poison: AtomicI32::new(NcclResult::SUCCESS.0),
+            is_interrupted: AtomicBool::new(false),
             index: CallIndex::new(),
         }
     }
@@ -131,12 +140,14 @@ impl Entry {
         self.rank.store(facts.rank, Ordering::Relaxed);
         self.nranks.store(facts.nranks, Ordering::Relaxed);
         self.is_blocking.store(facts.blocking, Ordering::Relaxed);
+        self.lends.store(facts.lends, Ordering::Relaxed);
         self.clique.store(facts.clique.0, Ordering::Relaxed);
         self.parent.store(facts.parent.0, Ordering::Relaxed);
         self.origin.store(facts.origin as u8, Ordering::Relaxed);
         self.why_off.store(0, Ordering::Relaxed);
         self.children.iter().for_each(|children| children.store(0, Ordering::Relaxed));
         self.poison.store(NcclResult::SUCCESS.0, Ordering::Relaxed);
+        self.is_interrupted.store(false, Ordering::Relaxed);
         self.index.start(generation);
         generation
     }
@@ -147,6 +158,10 @@ impl Entry {
 
     pub(crate) fn is_blocking(&self) -> bool {
         self.is_blocking.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn lends(&self) -> bool {
+        self.lends.load(Ordering::Relaxed)
     }
 
     pub(crate) fn rank(&self) -> i32 {
@@ -218,6 +233,12 @@ impl Entry {
         let result = NcclResult(self.poison.load(Ordering::SeqCst));
         (result != NcclResult::SUCCESS).then_some(result)
     }
+
+    /// The error of one that others cannot be made from: the vendor would wait for peers that may wait for this rank
+    /// elsewhere. It must have been revoked first, so that nobody waits on it any more.
+    pub(crate) fn error_as_a_parent(&self) -> Option<NcclResult> {
+        self.poison().filter(|_| !self.is_interrupted.load(Ordering::SeqCst))
+    }
 }
 
 #[cold]
@@ -257,6 +278,14 @@ impl Known {
         }
     }
 
+    /// The vendor has ended what was under way on it, and will make others from it.
+    pub(crate) fn interrupt(self) {
+        let _turn = Turn::take();
+        if self.is_current() {
+            self.entry.is_interrupted.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Switches compression on, before the application has the communicator.
     /// Gives it back if the communicator is gone.
     pub(crate) fn activate(self, active: Box<Active>) -> Option<Box<Active>> {
@@ -281,7 +310,31 @@ impl Known {
     /// Refuses new pins and waits, bounded, for those that are held. False: one is still held.
     pub(crate) fn begin_end(self) -> bool {
         self.stop_calls(true);
-        self.entry.state.store(ENDING, Ordering::SeqCst);
+        let _ = self.change(LIVE, ENDING);
+        self.await_pins()
+    }
+
+    /// For the call that made it and now ends it: only one thread ends a communicator. `None`: another one does already, or
+    /// has. False: a pin is still held.
+    pub(crate) fn begin_to_take_back(self) -> Option<bool> {
+        self.stop_calls(true);
+        self.change(LIVE, TAKEN_BACK).then(|| self.await_pins())
+    }
+
+    /// The call that made it is ending it: for everybody else it has ended.
+    pub(crate) fn is_taken_back(self) -> bool {
+        self.is_current() && self.entry.state.load(Ordering::SeqCst) == TAKEN_BACK
+    }
+
+    /// In turn with those who enter and forget, so that a later communicator at that address is left alone.
+    fn change(self, from: u8, to: u8) -> bool {
+        let _turn = Turn::take();
+        self.is_current()
+            && self.entry.address.load(Ordering::SeqCst) != VACANT
+            && self.entry.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    fn await_pins(self) -> bool {
         let deadline = Instant::now() + PIN_PATIENCE;
         while self.entry.pins.load(Ordering::SeqCst) != 0 {
             if Instant::now() > deadline {

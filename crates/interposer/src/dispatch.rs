@@ -9,9 +9,13 @@ use crate::compression::Joining;
 use crate::deferred::Deferred;
 use crate::lifecycle::{self, warn_once};
 use crate::thread::{self, Expected, Thread};
-use crate::{clique::Clique, compression, log, rhythm, startup, telemetry};
+use crate::{clique::Clique, compression, log, rhythm, startup, take_back, telemetry};
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+mod operation;
+
+use operation::observe_operation;
 
 /// What the part before leaves for the part after.
 #[derive(Clone, Copy)]
@@ -80,6 +84,9 @@ pub(crate) fn dispatch(
     if thread.is_inside_vendor() {
         return forward();
     }
+    if let Call::Operation(operation) = call {
+        return observe_operation(thread, function, vendor, operation, forward);
+    }
     observe_as::<true>(thread, function, vendor, &call, forward)
 }
 
@@ -92,6 +99,10 @@ pub(crate) const GAPS_ARE_USED: u8 = 2;
 
 pub(crate) fn attend_to(bit: u8) {
     ATTENTION.fetch_or(bit, Ordering::SeqCst);
+}
+
+pub(crate) fn attends_to(bit: u8) -> bool {
+    ATTENTION.load(Ordering::Relaxed) & bit != 0
 }
 
 /// For a forked child, too.
@@ -174,15 +185,30 @@ fn pass_on_as<const PLAIN: bool>(
     let exception = Undo { ticket: &ticket, thread, vendor, call };
     let result = thread.inside_vendor(forward);
     std::mem::forget(exception);
-    if let Some(ticket) = &ticket {
-        ours(function, Moment::After, || {
-            after::<PLAIN>(thread, vendor, call, ticket, result);
+    let Some(ticket) = &ticket else { return result };
+    let mut told = result;
+    match call {
+        Call::Operation(operation) => ours(function, Moment::After, || {
+            after(thread, vendor, operation, ticket, result);
             if PLAIN {
                 telemetry::depart(thread, function, result);
             }
-        });
-    }
-    result
+        }),
+        Call::Group(call) => ours(function, Moment::After, || {
+            told = after_group(thread, vendor, *call, result);
+            if PLAIN {
+                telemetry::depart(thread, function, told);
+            }
+        }),
+        _ => ours(function, Moment::After, || {
+            told = after_others(thread, vendor, call, *ticket, result);
+            if PLAIN {
+                telemetry::depart(thread, function, told);
+            }
+        }),
+    };
+    // What the vendor said, unless a communicator that was made could not be kept.
+    told
 }
 
 #[inline(always)]
@@ -292,20 +318,15 @@ fn begin_end(thread: &Thread, how: Ending, comm: Comm) -> Ticket {
 }
 
 #[inline(always)]
-fn after<const PLAIN: bool>(thread: &Thread, vendor: u8, call: &Call, ticket: &Ticket, result: NcclResult) {
-    let operation = match call {
-        Call::Operation(operation) => operation,
-        Call::Group(call) => return after_group(thread, vendor, *call, result),
-        _ => return after_others(thread, vendor, call, *ticket, result),
-    };
+fn after(thread: &Thread, vendor: u8, operation: &Operation, ticket: &Ticket, result: NcclResult) {
     let is_done = result == NcclResult::SUCCESS && thread.group_depth(vendor) == 0;
     match *ticket {
         Ticket::Reserved(known, _) if is_done => {
             known.entry.index.commit_one(known.generation);
-            telemetry::posted_alone(thread, vendor, operation, known, PLAIN);
+            telemetry::posted_alone(thread, vendor, operation, known);
         }
         Ticket::Unnumbered(known) if is_done => {
-            telemetry::posted_alone(thread, vendor, operation, known, PLAIN);
+            telemetry::posted_alone(thread, vendor, operation, known);
         }
         _ => after_operation(thread, vendor, operation, ticket, result),
     }
@@ -333,7 +354,7 @@ fn after_operation(thread: &Thread, vendor: u8, operation: &Operation, ticket: &
 }
 
 #[inline(never)]
-fn after_others(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) {
+fn after_others(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) -> NcclResult {
     match (*call, ticket) {
         (Call::Health { .. }, _) => telemetry::poll_gently(),
         (Call::End { how, .. }, Ticket::Ending(known)) => {
@@ -345,45 +366,55 @@ fn after_others(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result
             communicators::find(comm as usize).into_iter().for_each(compression::leave);
         }
         (Call::Create { .. } | Call::CreateAll { .. }, _) if result.is_accepted() => {
-            after_creation(thread, vendor, call, ticket);
+            return after_creation(thread, vendor, call, ticket).unwrap_or(result);
         }
         (Call::Create { .. }, Ticket::Joining(joining)) => give_up_seat(joining),
-        (Call::Derive { .. }, ticket) => after_derivation(thread, vendor, call, ticket, result),
+        (Call::Derive { .. }, ticket) => {
+            return after_derivation(thread, vendor, call, ticket, result).unwrap_or(result);
+        }
         _ => {}
     }
+    result
 }
 
-fn after_creation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket) {
+fn after_creation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket) -> Option<NcclResult> {
     match *call {
         Call::Create { at, nranks, rank, config, id } => {
             let blocking = lifecycle::is_blocking(config, true);
             let (clique, parent) = (Clique::UNKNOWN, Clique::UNKNOWN);
-            let facts = Facts { origin: Origin::Created, vendor, rank, nranks, blocking, clique, parent };
+            let (origin, lends) = (Origin::Created, lifecycle::lends(config, false));
+            let facts = Facts { origin, vendor, rank, nranks, blocking, clique, parent, lends };
             let seated = match ticket {
                 // SAFETY: made for this call, and nobody else takes it.
                 Ticket::Joining(joining) => Some(unsafe { joining.into_seated() }),
                 _ => None,
             };
-            lifecycle::created(thread, at, id, facts, seated);
+            lifecycle::created(thread, at, id, facts, seated)
         }
         Call::CreateAll { at, count } => lifecycle::created_all(thread, vendor, at, count),
-        _ => {}
+        _ => None,
     }
 }
 
-fn after_derivation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result: NcclResult) {
+fn after_derivation(
+    thread: &Thread,
+    vendor: u8,
+    call: &Call,
+    ticket: Ticket,
+    result: NcclResult,
+) -> Option<NcclResult> {
     let Call::Derive { how, parent, at, config, detail } = *call else {
-        return;
+        return None;
     };
     if let Ticket::Ending(parent) = ticket {
         telemetry::left(parent);
-        if result.is_accepted() && parent.entry.is_active() {
-            parent.poison();
+        if result.is_accepted() {
+            lifecycle::interrupted(parent);
         }
         parent.cancel_end();
     }
     if !result.is_accepted() {
-        return;
+        return None;
     }
     // A child is as its parent is, unless told otherwise.
     let parent = communicators::find(parent as usize);
@@ -392,8 +423,10 @@ fn after_derivation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, re
     let clique = parent.map_or(Clique::UNKNOWN, |it| it.entry.next_child(how, detail));
     let origin = lifecycle::origin_of(how);
     let of = parent.map_or(Clique::UNKNOWN, |it| it.entry.clique());
-    let facts = Facts { origin, vendor, rank: -1, nranks: -1, blocking, clique, parent: of };
-    lifecycle::derived(thread, Expected { at, parent, facts });
+    let parent_lends = parent.is_none_or(|it| it.entry.lends());
+    let lends = lifecycle::lends(config, parent_lends);
+    let facts = Facts { origin, vendor, rank: -1, nranks: -1, blocking, clique, parent: of, lends };
+    lifecycle::derived(thread, Expected { at, parent, facts }, parent_lends && !call.aborts_parent())
 }
 
 /// Outside a group a call has its effect when it returns; inside, when the group ends.
@@ -412,7 +445,7 @@ pub(crate) fn settle_call(thread: &Thread, vendor: u8, known: Known, result: Ncc
 
 static TOO_MANY_IN_GROUP: AtomicBool = AtomicBool::new(false);
 
-fn after_group(thread: &Thread, vendor: u8, call: GroupCall, result: NcclResult) {
+fn after_group(thread: &Thread, vendor: u8, call: GroupCall, result: NcclResult) -> NcclResult {
     let depth = thread.group_depth(vendor);
     match call {
         GroupCall::Start if result.is_accepted() => thread.set_group_depth(vendor, depth + 1),
@@ -420,14 +453,17 @@ fn after_group(thread: &Thread, vendor: u8, call: GroupCall, result: NcclResult)
         GroupCall::End | GroupCall::SimulateEnd if depth > 1 => thread.set_group_depth(vendor, depth - 1),
         GroupCall::End | GroupCall::SimulateEnd if depth == 1 => {
             thread.set_group_depth(vendor, 0);
-            settle_group(thread, vendor, call == GroupCall::End && result.is_accepted());
+            let took_effect = call == GroupCall::End && result.is_accepted();
+            return settle_group(thread, vendor, took_effect).unwrap_or(result);
         }
         GroupCall::End | GroupCall::SimulateEnd => {}
     }
+    result
 }
 
-/// The outermost end of a group: all of it took effect, or none.
-fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) {
+/// The outermost end of a group: all of it took effect, or none. What it returns instead of what the vendor said,
+/// where a communicator that it made is of no use.
+fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) -> Option<NcclResult> {
     telemetry::settle_group(thread, vendor, took_effect);
     let mut fresh = Vec::new();
     thread.take_fresh(vendor, |made| fresh.push(made));
@@ -451,5 +487,7 @@ fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) {
         fresh.iter().for_each(|fresh| compression::leave(fresh.known));
     } else if !fresh.is_empty() {
         lifecycle::made(thread, &fresh);
+        return take_back::first_error(&fresh);
     }
+    None
 }

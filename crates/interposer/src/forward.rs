@@ -1,10 +1,13 @@
 //! The exported functions that we only forward: a jump, with every register that can hold an
 //! argument of theirs as the caller left it, so that signatures (structs by value among them)
-//! need not be known here.
+//! need not be known here. The jumps themselves are each processor's own.
+
+#[cfg_attr(target_arch = "x86_64", path = "forward/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "forward/aarch64.rs")]
+mod processor;
 
 use crate::vendors;
 use airamp_vendor_abi::nccl::{NcclResult, Returns, c_name};
-use std::arch::naked_asm;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,31 +25,7 @@ macro_rules! forwarded {
 
         const COUNT: usize = [$(Name::$name, Name::$profiled,)*].len();
 
-        $( jump!($name); jump!($profiled); )*
-    };
-}
-
-macro_rules! jump {
-    ($name:ident) => {
-        #[doc = concat!("`", stringify!($name), "` of the vendor.")]
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        #[allow(non_snake_case, reason = "the vendor's own name")]
-        unsafe extern "C" fn $name() {
-            naked_asm!(
-                "mov r11, qword ptr [rip + {targets} + {offset}]",
-                "test r11, r11",
-                "jz 2f",
-                "jmp r11",
-                "2:",
-                "mov r11d, {index}",
-                "jmp {find}",
-                targets = sym TARGETS,
-                offset = const Name::$name as usize * size_of::<usize>(),
-                index = const Name::$name as usize,
-                find = sym find_and_jump,
-            )
-        }
+        $( processor::jump!($name); processor::jump!($profiled); )*
     };
 }
 
@@ -57,55 +36,6 @@ static TARGETS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static CStr> {
     NAMES.iter().map(|(name, _)| *name)
-}
-
-/// Saves what may hold arguments, asks [`find`] for name number r11, and jumps there.
-#[unsafe(naked)]
-unsafe extern "C" fn find_and_jump() {
-    naked_asm!(
-        "push rbp",
-        "mov rbp, rsp",
-        "push rdi",
-        "push rsi",
-        "push rdx",
-        "push rcx",
-        "push r8",
-        "push r9",
-        "push rax",
-        "push r10",
-        "sub rsp, 128",
-        "movups xmmword ptr [rsp], xmm0",
-        "movups xmmword ptr [rsp + 16], xmm1",
-        "movups xmmword ptr [rsp + 32], xmm2",
-        "movups xmmword ptr [rsp + 48], xmm3",
-        "movups xmmword ptr [rsp + 64], xmm4",
-        "movups xmmword ptr [rsp + 80], xmm5",
-        "movups xmmword ptr [rsp + 96], xmm6",
-        "movups xmmword ptr [rsp + 112], xmm7",
-        "mov edi, r11d",
-        "call {find}",
-        "mov r11, rax",
-        "movups xmm0, xmmword ptr [rsp]",
-        "movups xmm1, xmmword ptr [rsp + 16]",
-        "movups xmm2, xmmword ptr [rsp + 32]",
-        "movups xmm3, xmmword ptr [rsp + 48]",
-        "movups xmm4, xmmword ptr [rsp + 64]",
-        "movups xmm5, xmmword ptr [rsp + 80]",
-        "movups xmm6, xmmword ptr [rsp + 96]",
-        "movups xmm7, xmmword ptr [rsp + 112]",
-        "add rsp, 128",
-        "pop r10",
-        "pop rax",
-        "pop r9",
-        "pop r8",
-        "pop rcx",
-        "pop rdx",
-        "pop rsi",
-        "pop rdi",
-        "pop rbp",
-        "jmp r11",
-        find = sym find,
-    )
 }
 
 /// The vendor's function, kept for the next call; else one that answers for it.

@@ -6,8 +6,12 @@
 //!
 //! A call goes: `exports` or `dlsym` -> `dispatch` (through `boundary`) -> the vendor.
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
-compile_error!("libairamp_accel.so is written for x86_64 Linux with glibc");
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux",
+    target_env = "gnu"
+)))]
+compile_error!("libairamp_accel.so is written for Linux with glibc on x86_64 and aarch64");
 
 mod boundary;
 mod call_index;
@@ -29,6 +33,7 @@ mod log;
 mod rhythm;
 mod role;
 mod startup;
+mod take_back;
 mod telemetry;
 mod thread;
 mod vendors;

@@ -6,14 +6,16 @@ use crate::clique::Clique;
 use crate::communicators::{self, Facts, Known, Origin};
 use crate::compression::{self, Fresh, Seated};
 use crate::dispatch::{counts, settle_call};
+use crate::take_back::Places;
 use crate::thread::{Expected, Thread};
-use crate::{fork, log, startup, telemetry, vendors};
+use crate::{fork, log, startup, take_back, telemetry, vendors};
 use airamp_vendor_abi::nccl::{Comm, Config, NcclResult, UniqueId};
 use std::ffi::c_int;
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A communicator made by its rank. NCCL writes the handle at once, also inside a group, and does
+/// A communicator made by its rank; what its creation returns, where it cannot be kept. NCCL writes the handle at once, also inside a group, and does
 /// not need the place for it afterwards. One that is not written yet is adopted at its first call.
 pub(crate) fn created(
     thread: &Thread,
@@ -21,7 +23,7 @@ pub(crate) fn created(
     id: *const UniqueId,
     facts: Facts,
     seated: Option<Arc<Seated>>,
-) {
+) -> Option<NcclResult> {
     // SAFETY: the vendor has just read the id, and accepted `at` as the place for the handle.
     let (id, comm) = unsafe { (id.as_ref(), std::ptr::read_volatile(at)) };
     let facts = Facts { clique: id.map_or(Clique::UNKNOWN, Clique::of_id), ..facts };
@@ -30,24 +32,31 @@ pub(crate) fn created(
     }
     let Some(known) = enter(comm, &facts) else {
         seated.iter().for_each(|seated| seated.end());
-        return;
+        return None;
     };
     if let Some(seated) = seated {
         seated.belongs_to(known);
     }
-    offer(thread, facts.vendor, &[Fresh { known, comm }]);
+    offer(thread, facts.vendor, &[Fresh { known, comm }], Places { at, count: 1, shares: false })
 }
 
-/// Offers compression to communicators that were made, now or at the end of the group.
-fn offer(thread: &Thread, vendor: u8, fresh: &[Fresh]) {
+/// Offers compression to communicators that one call has made, now or at the end of the group.
+fn offer(thread: &Thread, vendor: u8, fresh: &[Fresh], places: Places) -> Option<NcclResult> {
     if thread.group_depth(vendor) == 0 {
-        return made(thread, fresh);
+        return made_alone(thread, fresh, places);
     }
     for fresh in fresh {
         if !thread.remember_fresh(*fresh) {
             compression::refuse(*fresh, "too many communicators were made in one group");
         }
     }
+    None
+}
+
+/// The same outside a group, where the application has nothing of it before the call returns.
+fn made_alone(thread: &Thread, fresh: &[Fresh], places: Places) -> Option<NcclResult> {
+    made(thread, fresh);
+    take_back::first_error(fresh).inspect(|error| take_back::all(thread, fresh, places, *error))
 }
 
 /// Communicators that the vendor has made, and that have taken effect.
@@ -56,29 +65,30 @@ pub(crate) fn made(thread: &Thread, fresh: &[Fresh]) {
     compression::offer(thread, fresh);
 }
 
-pub(crate) fn created_all(thread: &Thread, vendor: u8, at: *mut Comm, count: c_int) {
+pub(crate) fn created_all(thread: &Thread, vendor: u8, at: *mut Comm, count: c_int) -> Option<NcclResult> {
     let (clique, parent) = (Clique::of_this_process(), Clique::UNKNOWN);
     let mut fresh = Vec::new();
     for rank in 0..count {
         let (origin, nranks, blocking) = (Origin::CreatedAll, count, true);
-        let facts = Facts { origin, vendor, rank, nranks, blocking, clique, parent };
+        let facts = Facts { origin, vendor, rank, nranks, blocking, clique, parent, lends: false };
         // SAFETY: the vendor has just written that many handles.
         let comm = unsafe { std::ptr::read_volatile(at.wrapping_add(rank as usize)) };
         fresh.extend(enter(comm, &facts).map(|known| Fresh { known, comm }));
     }
     compression::join_all(&fresh);
-    offer(thread, vendor, &fresh);
+    offer(thread, vendor, &fresh, Places { at, count: usize::try_from(count).unwrap_or(0), shares: false })
 }
 
-/// A communicator made from another one. In a group the vendor writes the handle at its end, into
+/// A communicator made from another one, with which it may share what both need. In a group the vendor writes the handle at its end, into
 /// a place that the application keeps until then.
-pub(crate) fn derived(thread: &Thread, expected: Expected) {
+pub(crate) fn derived(thread: &Thread, expected: Expected, shares: bool) -> Option<NcclResult> {
     if thread.group_depth(expected.facts.vendor) > 0 {
         // One that finds no room here is adopted at its first call.
         thread.expect_communicator(expected);
-    } else if let Some(fresh) = enter_derived(thread, &expected) {
-        made(thread, &[fresh]);
+        return None;
     }
+    let fresh = enter_derived(thread, &expected)?;
+    made_alone(thread, &[fresh], Places { at: expected.at, count: 1, shares })
 }
 
 pub(crate) fn enter_derived(thread: &Thread, expected: &Expected) -> Option<Fresh> {
@@ -103,7 +113,7 @@ fn enter(comm: Comm, facts: &Facts) -> Option<Known> {
         Some(known) => {
             // Of one at that address whose end we did not see.
             compression::leave(known);
-            compression::retire(known);
+            compression::retire(known, false);
             telemetry::closed(known, Ending::Destroy);
             log::info(format_args!(
                 "communicator {comm:p}: {:?}, rank {} of {}",
@@ -161,6 +171,7 @@ pub(crate) fn adopt(thread: &Thread, vendor: u8, operation: &Operation, result: 
         blocking: false,
         clique: Clique::UNKNOWN,
         parent: Clique::UNKNOWN,
+        lends: true,
     };
     let known = communicators::insert_if_absent(comm as usize, &facts)?;
     if result == NcclResult::SUCCESS {
@@ -178,8 +189,8 @@ pub(crate) fn ended(how: Ending, known: Known, result: NcclResult) {
     // One that is revoked keeps its seat, since it may yet be shrunk.
     let gone = matches!(how, Ending::Destroy | Ending::Abort) && result.is_accepted();
     if !gone {
-        if how == Ending::Revoke && result.is_accepted() && known.entry.is_active() {
-            known.poison();
+        if how == Ending::Revoke && result.is_accepted() {
+            interrupted(known);
         }
         known.cancel_end();
         return;
@@ -188,9 +199,17 @@ pub(crate) fn ended(how: Ending, known: Known, result: NcclResult) {
     let calls = known.entry.index.counts().committed;
     log::info(format_args!("{how:?} of rank {rank} of {nranks} after {calls} calls that count"));
     compression::leave(known);
-    compression::retire(known);
+    compression::retire(known, how == Ending::Abort);
     telemetry::closed(known, how);
     known.forget();
+}
+
+/// Revoked, or the parent of a shrink that aborts: of no use any more but to make others from it.
+pub(crate) fn interrupted(known: Known) {
+    known.interrupt();
+    if known.entry.is_active() {
+        known.poison();
+    }
 }
 
 pub(crate) fn origin_of(how: Derivation) -> Origin {
@@ -209,5 +228,49 @@ pub(crate) fn is_blocking(config: *const Config, otherwise: bool) -> bool {
         Some(0) => false,
         Some(1) => true,
         _ => otherwise && startup::ensure().blocks_by_default,
+    }
+}
+
+/// Where `ncclConfig_t` says since 2.27 whether what is shrunk from a communicator shares with it.
+const SHRINK_SHARE: usize = 64;
+
+/// Whether communicators that are made from one with that configuration may share its resources; `otherwise` where
+/// it has none of its own.
+pub(crate) fn lends(config: *const Config, otherwise: bool) -> bool {
+    // SAFETY: null, or the structure that the vendor has just read.
+    let Some(size) = (unsafe { config.as_ref() }).map(|config| config.size) else {
+        return otherwise;
+    };
+    let says_so = |offset: usize| {
+        let end = offset + size_of::<c_int>();
+        // SAFETY: the structure is as long as it says, and has an int there.
+        end <= size && unsafe { config.byte_add(offset).cast::<c_int>().read_unaligned() } == 1
+    };
+    says_so(offset_of!(Config, split_share)) || says_so(SHRINK_SHARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_communicator_lends_what_its_configuration_says_and_else_what_its_parent_does() {
+        for otherwise in [false, true] {
+            assert_eq!(lends(std::ptr::null(), otherwise), otherwise);
+        }
+        let mut long = [0_u64; 16];
+        let config = long.as_mut_ptr().cast::<Config>();
+        // SAFETY: the memory is longer than the structure, and any bytes will do.
+        unsafe {
+            (*config).size = size_of_val(&long);
+            assert!(!lends(config, true));
+            (*config).split_share = 1;
+            assert!(lends(config, false));
+            (*config).split_share = 0;
+            config.byte_add(SHRINK_SHARE).cast::<c_int>().write(1);
+            assert!(lends(config, false));
+            (*config).size = SHRINK_SHARE;
+            assert!(!lends(config, false), "what lies behind the structure is not read");
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 /// Communicators that one group can involve, and that can be created in one. What does
 /// not fit is not tracked.
-const GROUP_CAPACITY: usize = 64;
+pub(crate) const GROUP_CAPACITY: usize = 64;
 
 /// Vendors that one process can use side by side.
 pub(crate) const VENDORS: usize = 4;
@@ -128,6 +128,13 @@ impl Thread {
             }
         }
         self.waiting.push(Waiting { entry: known.entry, generation: known.generation, calls: 1 })
+    }
+
+    /// Shows the communicators with calls in that vendor's group that wait for its end.
+    pub(crate) fn each_waiting(&self, vendor: u8, mut show: impl FnMut(Known)) {
+        let of_vendor = |waiting: &Waiting| waiting.entry.vendor() == vendor;
+        let waiting = self.waiting.used().iter().filter_map(Cell::get).filter(of_vendor);
+        waiting.for_each(|waiting| show(waiting.known()));
     }
 
     /// Keeps the place where a communicator will be written. False: there is no room.

@@ -1,6 +1,7 @@
 //! Ends the process when a step takes too long: a hung collective would otherwise
 //! hold a test, or a GPU, for ever. Says which step it was.
 
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +22,9 @@ impl Watchdog {
                 thread::sleep(Duration::from_millis(500));
                 let (since, name) = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 if since.elapsed() > limit {
-                    eprintln!("airamp-rank: stuck in {name} for {} s", limit.as_secs());
+                    // Whoever started us may be gone, and stderr with it: that must not keep us from ending.
+                    let line = format!("airamp-rank: stuck in {name} for {} s\n", limit.as_secs());
+                    let _ = std::io::stderr().write_all(line.as_bytes());
                     std::process::exit(FAILED.into());
                 }
             }

@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use crate::error::RankError;
@@ -62,6 +63,11 @@ impl World {
         self.named(gathered)?;
         self.broadcast(&mut all)?;
         Ok(all)
+    }
+
+    /// The connections of the star, for who ends all others.
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
+        self.links.iter().map(AsRawFd::as_raw_fd).collect()
     }
 
     fn named<T>(&self, done: std::io::Result<T>) -> Result<T, RankError> {

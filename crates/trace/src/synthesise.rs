@@ -77,22 +77,43 @@ struct Clock {
     at_ns: u64,
     step_ns: f64,
     jitter: f64,
+    hiccups: f64,
 }
+
+/// The shortest hiccup, as a part of the step; a longer one is as much rarer, up to the longest.
+const HICCUP: f64 = 0.02;
+const LONGEST_HICCUP: f64 = 1.0;
 
 impl Clock {
     fn new(recipe: &Recipe) -> Self {
-        Self { at_ns: 0, step_ns: recipe.value("step_ms") * 1e6, jitter: recipe.value("jitter") }
+        Self {
+            at_ns: 0,
+            step_ns: recipe.value("step_ms") * 1e6,
+            jitter: recipe.value("jitter"),
+            hiccups: recipe.value("hiccups"),
+        }
     }
 
     fn place(&mut self, planned: &Planned, slow: f64, dice: &mut Dice) -> Call {
         let Planned { after, communicator, kind, datatype, count, group } = *planned;
         let ns = after * self.step_ns * slow * dice.around_one(self.jitter);
+        let ns = ns + self.hiccup(dice);
         // A call costs its host some microseconds; only those of a group come at one moment.
         let floor = if group && after == 0.0 { 0.0 } else { 3000.0 };
         self.at_ns = self.at_ns.saturating_add(ns.max(floor) as u64);
         let bytes = bytes_of(datatype.0, count);
         let (at_ns, kind, datatype) = (self.at_ns, kind as u8, datatype.0);
         Call { at_ns, communicator, kind, datatype, count, bytes, group, captured: false, device_ns: None }
+    }
+}
+
+impl Clock {
+    /// Chance is not asked where there are none, so that other recipes stay as they are.
+    fn hiccup(&self, dice: &mut Dice) -> f64 {
+        if self.hiccups == 0.0 || !dice.is(self.hiccups) {
+            return 0.0;
+        }
+        self.step_ns * (HICCUP / (1.0 - dice.share())).min(LONGEST_HICCUP)
     }
 }
 

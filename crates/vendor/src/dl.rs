@@ -9,6 +9,8 @@ pub type DlsymFn = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_vo
 /// glibc's `dlsym` under each version it has carried, newest first.
 #[cfg(target_arch = "x86_64")]
 const DLSYM_VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
+#[cfg(target_arch = "aarch64")]
+const DLSYM_VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
 
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
 

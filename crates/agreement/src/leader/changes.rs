@@ -63,7 +63,8 @@ impl Changes {
         }
         self.newest += 1;
         self.reserved = self.reserved.max(reserved.min(LAST_INDEX));
-        let (number, at) = (self.newest, self.reserved.max(self.committed_at) + self.margin);
+        let (number, at) =
+            (self.newest, (self.reserved.max(self.committed_at) + self.margin).min(LAST_INDEX));
         if let Some(linked) = linked {
             tell_all(linked, &ToMember::Propose { number, at: At::Index(at), plan }, out);
         }
@@ -102,8 +103,11 @@ impl Changes {
         linked: &BTreeSet<Rank>,
         out: &mut Actions,
     ) -> bool {
+        if number > self.newest {
+            return false;
+        }
         self.reserved = self.reserved.max(reserved);
-        let Some(open) = self.undecided(number) else { return number <= self.newest };
+        let Some(open) = self.undecided(number) else { return true };
         if open.pledged.contains(&rank) {
             return false;
         }

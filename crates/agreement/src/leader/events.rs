@@ -34,6 +34,10 @@ pub enum LeaderAction {
         plan: Plan,
         committed: bool,
     },
+    /// A rank lies, or says that this one does: the brain is to leave everything to the vendor, for good.
+    Distrusted {
+        reason: String,
+    },
     /// There will be no change any more.
     Closed {
         reason: String,

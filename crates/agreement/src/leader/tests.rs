@@ -4,12 +4,14 @@ mod changes;
 mod creation;
 mod lies;
 
-use super::LeaderAction::{ChooseFirst, Closed, Decided, Order, Report, Send, Start, Started, Stop};
+use super::LeaderAction::{
+    ChooseFirst, Closed, Decided, Distrusted, Order, Report, Send, Start, Started, Stop,
+};
 use super::LeaderEvent::{Change, Ended, First, From, Linked, Lost, Present, TimeIsUp};
 use super::LeaderTimer::{Grace, Proposal, Verdict};
 use super::changes::MOST_MARGIN;
 use super::*;
-use crate::message::{Capable, Hello, LONGEST_REPORT, PLAN_BYTES, Term};
+use crate::message::{Capable, Hello, LAST_INDEX, LONGEST_REPORT, PLAN_BYTES, Term, VENDOR_PLAN};
 
 const RANKS: u32 = 3;
 const PLAN: Plan = [1; PLAN_BYTES];

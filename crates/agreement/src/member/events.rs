@@ -39,8 +39,8 @@ pub enum MemberAction {
     Lost {
         reason: String,
     },
-    /// The leader spoke out of turn: this rank takes part in no change any more. For the log.
-    Frozen {
+    /// The leader spoke out of turn: this rank takes part in no change but the one to the vendor's own calls. For the log.
+    Distrusts {
         reason: String,
     },
     Start(MemberTimer),

@@ -2,7 +2,11 @@
 //! the leader's verdict opens it again. Knows nothing of creation or of time.
 
 use super::{MemberAction, Outbox};
-use crate::message::{At, LAST_INDEX, Plan, ToLeader, ToMember, one_line};
+use crate::message::{At, LAST_INDEX, Plan, ToLeader, ToMember, VENDOR_PLAN, one_line};
+
+/// A leader is behind the calls now and then, and comes further ahead each time. One that has been so often in a row
+/// does not.
+pub(super) const MOST_BEHIND: u32 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Standing {
@@ -12,8 +16,10 @@ pub(super) struct Standing {
     committed: u64,
     since: u64,
     open: Option<Open>,
-    /// The leader spoke out of turn: every proposal is refused.
-    frozen: bool,
+    /// Proposals in a row whose index had passed.
+    behind: u32,
+    /// Why the leader is not trusted: every proposal is refused but the one to leave all calls to the vendor.
+    distrust: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +41,7 @@ enum Stage {
 
 impl Standing {
     pub(super) fn new() -> Self {
-        Self { heard: 0, committed: 0, since: 0, open: None, frozen: false }
+        Self { heard: 0, committed: 0, since: 0, open: None, behind: 0, distrust: None }
     }
 
     pub(super) fn has_pledged(&self) -> bool {
@@ -46,8 +52,8 @@ impl Standing {
         if let Some(Open { number, stage: Stage::Pledged, .. }) = self.open {
             out.say(ToLeader::Ask { number });
         }
-        if self.frozen {
-            out.say(ToLeader::Leave);
+        if let Some(reason) = &self.distrust {
+            out.say(ToLeader::Distrust { reason: reason.clone() });
         }
     }
 
@@ -65,7 +71,7 @@ impl Standing {
             // A link that was lost may have made this rank say twice that it is connected.
             ToMember::Begin => {}
             ToMember::Off { reason } | ToMember::Broken { reason } => {
-                self.freeze(&format!("rank 0 went back to creation: {reason}"), out);
+                self.distrust(&format!("rank 0 went back to creation: {reason}"), out);
             }
         }
         Ok(())
@@ -73,7 +79,7 @@ impl Standing {
 
     fn propose(&mut self, number: u64, at: At, plan: Plan, out: &mut Outbox) {
         let refusal = match at {
-            _ if self.frozen => "this rank takes part in no change any more",
+            _ if self.distrust.is_some() && plan != VENDOR_PLAN => "a plan to a rank that distrusts it",
             _ if number <= self.heard => "a number that was used before",
             At::Creation => "creation is over",
             At::Index(at) if at <= self.since => "an index before the last change",
@@ -89,8 +95,9 @@ impl Standing {
                 return out.act(MemberAction::TryPledge { number, at });
             }
         };
+        // First why: the leader may never have made the proposal that is refused.
+        self.distrust(&format!("rank 0 proposed {refusal}"), out);
         out.refuse(number, 0, refusal);
-        self.freeze(&format!("rank 0 proposed {refusal}"), out);
     }
 
     pub(super) fn gate_answered(&mut self, number: u64, pledged: Result<(), u64>, out: &mut Outbox) {
@@ -98,11 +105,16 @@ impl Standing {
         match (open.stage, pledged) {
             (Stage::Asking, Ok(())) => {
                 open.stage = Stage::Pledged;
+                self.behind = 0;
                 out.say(ToLeader::Pledge { number });
             }
             (Stage::Asking, Err(reserved)) => {
+                self.behind = if reserved > open.at { self.behind.saturating_add(1) } else { 0 };
                 self.open = None;
                 out.refuse(number, reserved, "the index cannot be pledged");
+                if self.behind >= MOST_BEHIND {
+                    self.distrust("rank 0 proposed indices that had passed, again and again", out);
+                }
             }
             (Stage::Withdrawn, answer) => {
                 self.open = None;
@@ -123,7 +135,7 @@ impl Standing {
             None if number > self.committed => {
                 return Err(format!("rank 0 committed change {number} without this rank's pledge"));
             }
-            None if number < self.committed => self.freeze("rank 0 repeated an old commit", out),
+            None if number < self.committed => self.distrust("rank 0 repeated an old commit", out),
             None => {}
         }
         Ok(())
@@ -138,7 +150,7 @@ impl Standing {
         } else if number == self.committed {
             return Err(format!("rank 0 took back change {number}, which it had committed"));
         } else if number < self.committed {
-            self.freeze("rank 0 repeated an old abort", out);
+            self.distrust("rank 0 repeated an old abort", out);
         }
         Ok(())
     }
@@ -149,13 +161,15 @@ impl Standing {
         }
     }
 
-    /// No change any more as far as this rank is concerned. What it has pledged still awaits its verdict.
-    fn freeze(&mut self, reason: &str, out: &mut Outbox) {
+    /// From here on this rank agrees to nothing but that all calls go to the vendor. What it has pledged still awaits its
+    /// verdict.
+    fn distrust(&mut self, reason: &str, out: &mut Outbox) {
         self.withdraw();
-        if !self.frozen {
-            self.frozen = true;
-            out.say(ToLeader::Leave);
-            out.act(MemberAction::Frozen { reason: one_line(reason) });
+        if self.distrust.is_none() {
+            let reason = one_line(reason);
+            self.distrust = Some(reason.clone());
+            out.say(ToLeader::Distrust { reason: reason.clone() });
+            out.act(MemberAction::Distrusts { reason });
         }
     }
 }

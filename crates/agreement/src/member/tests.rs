@@ -1,12 +1,13 @@
 //! A member's claims, one rule each: creation first, then changes, then a leader that cannot be trusted.
 
-use super::MemberAction::{Abort, Commit, Frozen, Lost, Send, Settle, Start, Stop, TryPledge};
+use super::MemberAction::{Abort, Commit, Distrusts, Lost, Send, Settle, Start, Stop, TryPledge};
 use super::MemberEvent::{
     Connected, Ended, Gate, LinkLost, LinkUp, Message, Order, Prepared, Report, TimeIsUp,
 };
 use super::MemberTimer::{Doubt, Verdict};
+use super::standing::MOST_BEHIND;
 use super::*;
-use crate::message::{LAST_INDEX, PLAN_BYTES};
+use crate::message::{LAST_INDEX, PLAN_BYTES, VENDOR_PLAN};
 
 const PLAN: Plan = [1; PLAN_BYTES];
 const OTHER: Plan = [2; PLAN_BYTES];
@@ -94,8 +95,16 @@ fn is_lost(actions: &[MemberAction]) -> bool {
     actions.iter().any(|action| matches!(action, Lost { .. }))
 }
 
-fn freezes(actions: &[MemberAction]) -> bool {
-    actions.contains(&Send(ToLeader::Leave)) && actions.iter().any(|action| matches!(action, Frozen { .. }))
+/// It says so to the leader and to the log, with the same reason.
+fn distrusts(actions: &[MemberAction]) -> bool {
+    actions.iter().any(|action| match action {
+        Distrusts { reason } => actions.contains(&Send(ToLeader::Distrust { reason: reason.clone() })),
+        _ => false,
+    })
+}
+
+fn propose_the_vendor(number: u64, at: u64) -> MemberEvent {
+    Message(ToMember::Propose { number, at: At::Index(at), plan: VENDOR_PLAN })
 }
 
 #[test]
@@ -299,9 +308,9 @@ fn a_rank_in_doubt_asks_when_its_link_is_back_and_refuses_everything_else_until_
     assert_eq!(member.handle(LinkLost), []);
     assert_eq!(member.handle(LinkUp), [Send(ToLeader::Ask { number: 1 })]);
     let actions = member.handle(propose(2, 20));
-    assert!(refuses(&actions) && !freezes(&actions), "the answer is on its way: {actions:?}");
+    assert!(refuses(&actions) && !distrusts(&actions), "the answer is on its way: {actions:?}");
     assert_eq!(member.handle(verdict_is_yes(1))[0], Commit { at: 10, plan: OTHER });
-    assert!(freezes(&member.clone().handle(propose(2, 30))), "what it has refused is not proposed again");
+    assert!(distrusts(&member.clone().handle(propose(2, 30))), "what it has refused is not proposed again");
     assert_eq!(member.handle(propose(3, 30)), [TryPledge { number: 3, at: 30 }]);
 }
 
@@ -344,7 +353,7 @@ fn a_verdict_that_is_repeated_means_nothing() {
 }
 
 #[test]
-fn a_proposal_that_no_honest_leader_makes_is_refused_and_freezes_the_rank() {
+fn a_proposal_that_no_honest_leader_makes_is_refused_told_once_and_only_the_vendors_plan_is_agreed_to_then() {
     let mut changed = in_doubt();
     changed.handle(verdict_is_yes(1));
     let cases = [
@@ -358,26 +367,50 @@ fn a_proposal_that_no_honest_leader_makes_is_refused_and_freezes_the_rank() {
     ];
     for (mut member, event, case) in cases {
         let actions = member.handle(event);
-        assert!(refuses(&actions) && freezes(&actions), "{case}: {actions:?}");
-        let next = member.handle(propose(9, 90));
-        assert!(refuses(&next) && !freezes(&next), "{case}: it is said once");
+        assert!(refuses(&actions) && distrusts(&actions), "{case}: {actions:?}");
+        for event in [propose(9, 90), propose_the_vendor(0, 100)] {
+            let next = member.handle(event);
+            assert!(refuses(&next) && !distrusts(&next), "{case}: it is said once");
+        }
+        assert_eq!(member.handle(propose_the_vendor(10, 100)), [TryPledge { number: 10, at: 100 }], "{case}");
+        member.handle(Gate { number: 10, pledged: Ok(()) });
+        assert_eq!(member.handle(verdict_is_yes(10))[0], Commit { at: 100, plan: VENDOR_PLAN }, "{case}");
     }
 }
 
 #[test]
-fn a_frozen_rank_still_awaits_the_verdict_on_what_it_has_pledged() {
+fn a_rank_that_distrusts_still_awaits_the_verdict_on_what_it_has_pledged_and_says_it_again_to_a_new_link() {
     let mut member = in_doubt();
-    assert!(freezes(&member.handle(propose(1, 11))), "the same number with another index");
+    assert!(distrusts(&member.handle(propose(1, 11))), "the same number with another index");
     assert_eq!(member.handle(verdict_is_yes(1))[0], Commit { at: 10, plan: OTHER });
     member.handle(LinkLost);
-    assert_eq!(member.handle(LinkUp), [Send(ToLeader::Leave)]);
+    assert!(matches!(&member.handle(LinkUp)[..], [Send(ToLeader::Distrust { .. })]));
 }
 
 #[test]
-fn a_rank_that_freezes_while_the_gate_is_asked_pledges_nothing() {
+fn a_leader_that_is_behind_the_calls_is_trusted_for_a_while_and_not_for_ever() {
+    let refuse_one = |member: &mut Member, number: u64| {
+        member.handle(propose(number, number));
+        member.handle(Gate { number, pledged: Err(1000) })
+    };
+    let mut member = on();
+    for number in 1..u64::from(MOST_BEHIND) {
+        let actions = refuse_one(&mut member, number);
+        assert!(refuses(&actions) && !distrusts(&actions), "{number}");
+    }
+    let mut pledges = member.clone();
+    assert!(distrusts(&refuse_one(&mut member, 100)));
+    pledges.handle(propose(100, 1100));
+    pledges.handle(Gate { number: 100, pledged: Ok(()) });
+    pledges.handle(verdict_is_no(100));
+    assert!(!distrusts(&refuse_one(&mut pledges, 101)), "one that could be pledged is enough");
+}
+
+#[test]
+fn a_rank_that_distrusts_while_the_gate_is_asked_pledges_nothing() {
     let mut member = on();
     member.handle(propose(1, 10));
-    assert!(freezes(&member.handle(off())));
+    assert!(distrusts(&member.handle(off())));
     assert_eq!(member.handle(Gate { number: 1, pledged: Ok(()) }), [Abort]);
 }
 
@@ -404,19 +437,19 @@ fn an_abort_of_what_was_committed_is_an_error_on_this_rank() {
 }
 
 #[test]
-fn an_old_verdict_freezes_the_rank_and_changes_nothing_else() {
+fn an_old_verdict_is_distrusted_and_changes_nothing_else() {
     for event in [verdict_is_yes(0), verdict_is_no(0)] {
         let mut member = in_doubt();
         member.handle(verdict_is_yes(1));
         let actions = member.handle(event);
-        assert!(freezes(&actions) && !is_lost(&actions));
+        assert!(distrusts(&actions) && !is_lost(&actions));
     }
 }
 
 #[test]
-fn a_verdict_on_creation_after_creation_freezes_the_rank() {
-    assert!(freezes(&on().handle(off())));
-    assert!(freezes(&on().handle(broken())));
+fn a_verdict_on_creation_after_creation_is_distrusted() {
+    assert!(distrusts(&on().handle(off())));
+    assert!(distrusts(&on().handle(broken())));
 }
 
 #[test]

@@ -249,6 +249,7 @@ impl World {
                 LeaderAction::Decided { committed, .. } => self.commits += usize::from(committed),
                 LeaderAction::Start(timer) => assert!(self.leader_timers.insert(timer)),
                 LeaderAction::Stop(timer) => assert!(self.leader_timers.remove(&timer)),
+                LeaderAction::Distrusted { reason } => panic!("an honest rank was distrusted: {reason}"),
                 LeaderAction::Report(..) | LeaderAction::Order(_) | LeaderAction::Closed { .. } => {}
             }
         }
@@ -281,7 +282,7 @@ impl World {
                 MemberAction::Settle(settled) => self.settle(rank, settled),
                 MemberAction::Start(timer) => assert!(process.timers.insert(timer)),
                 MemberAction::Stop(timer) => assert!(process.timers.remove(&timer)),
-                MemberAction::Frozen { reason } => panic!("an honest leader was distrusted: {reason}"),
+                MemberAction::Distrusts { reason } => panic!("an honest leader was distrusted: {reason}"),
                 MemberAction::Send(_) => {}
             }
         }

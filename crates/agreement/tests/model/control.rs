@@ -165,7 +165,7 @@ impl World {
                 communicator.leader_timers.push(timer);
             }
             LeaderAction::Stop(timer) => communicator.leader_timers.retain(|running| *running != timer),
-            LeaderAction::Report(..) | LeaderAction::Order(_) => {}
+            LeaderAction::Report(..) | LeaderAction::Order(_) | LeaderAction::Distrusted { .. } => {}
         }
     }
 
@@ -209,7 +209,7 @@ impl World {
                 seat.timers.push(timer);
             }
             MemberAction::Stop(timer) => seat.timers.retain(|running| *running != timer),
-            MemberAction::Frozen { .. } => {}
+            MemberAction::Distrusts { .. } => {}
         }
     }
 

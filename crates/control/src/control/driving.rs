@@ -64,7 +64,9 @@ impl Control {
                 chair.place.gate.lose();
                 self.note(id, "is in doubt, its calls fail", &reason);
             }
-            MemberAction::Frozen { reason } => self.note(id, "stays as it is", &reason),
+            MemberAction::Distrusts { reason } => {
+                self.note(id, "wants everything left to the vendor", &reason)
+            }
             MemberAction::Start(timer) => {
                 let after = match timer {
                     MemberTimer::Verdict => timeouts.consensus,
@@ -174,6 +176,12 @@ impl Control {
                 self.with_brain(id, |brain| brain.decided(at, &plan, committed));
                 self.ask_brain(id);
             }
+            LeaderAction::Distrusted { reason } => {
+                self.note(id, "leaves everything to the vendor", &reason);
+                let reason = wire::plain(&reason);
+                self.with_brain(id, |brain| brain.distrusted(&reason));
+                self.ask_brain(id);
+            }
             LeaderAction::Closed { reason } => {
                 self.with_lead(id, |lead| lead.is_closed = true);
                 self.timers.stop(Alarm::Brain(id));
@@ -264,6 +272,7 @@ impl Control {
         let Some(chair) = self.chairs.remove(&id) else { return };
         let (token, clique, rank) = (chair.invitation.token, chair.invitation.clique, chair.hello.rank);
         self.introductions.is_gone_from(&token, clique, rank, Link::Local(id));
+        self.introductions.tidy(&token, clique);
         self.introductions.leads_no_more(&token, clique, id);
         if let Some(Link::Local(leader)) = chair.link
             && let Some(lead) = self.chairs.get_mut(&leader).and_then(|chair| chair.lead.as_mut())

@@ -6,13 +6,16 @@ use airamp_agreement::{Hello, Rank};
 use mio::Token;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 
 const MOST_TOKENS: usize = 1024;
 const MOST_CLIQUES: usize = 1024;
 const MOST_ARRIVALS: usize = 8192;
 const MOST_SECONDS: usize = 4;
+/// Far longer than a creation waits: whoever was introduced by then asks no more. Without it, a process that makes one
+/// communicator after the other would hold what it knows of the last thousand.
+const IDLE: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
 pub(super) struct Introductions {
@@ -22,6 +25,8 @@ pub(super) struct Introductions {
 struct Known {
     token: [u8; 16],
     used: Instant,
+    /// Somebody came with it.
+    was_shown: bool,
     cliques: HashMap<u64, Clique>,
 }
 
@@ -64,10 +69,11 @@ impl Introductions {
         if self.find(&token).is_some() {
             return;
         }
+        self.forget_idle(Instant::now());
         if self.known.len() >= MOST_TOKENS {
             self.forget_oldest();
         }
-        self.known.push(Known { token, used: Instant::now(), cliques: HashMap::new() });
+        self.known.push(Known { token, used: Instant::now(), was_shown: false, cliques: HashMap::new() });
     }
 
     pub(super) fn knows(&mut self, token: &[u8; 16]) -> bool {
@@ -77,7 +83,7 @@ impl Introductions {
     /// The communicator, as new if nobody has asked for it yet. `None`: a stranger's token, or too many.
     pub(super) fn clique(&mut self, token: &[u8; 16], clique: u64) -> Option<&mut Clique> {
         let known = self.find(token)?;
-        known.used = Instant::now();
+        (known.used, known.was_shown) = (Instant::now(), true);
         if known.cliques.len() >= MOST_CLIQUES && !known.cliques.contains_key(&clique) {
             let idle = known.cliques.iter().filter(|(_, clique)| !clique.is_led_here());
             let oldest = *idle.min_by_key(|(_, clique)| clique.used)?.0;
@@ -108,6 +114,7 @@ impl Introductions {
             && let Some(known) = self.find(token)
         {
             known.cliques.remove(&clique);
+            known.cliques.shrink_to_fit();
         }
     }
 
@@ -123,6 +130,26 @@ impl Introductions {
         {
             arrival.via = None;
         }
+    }
+
+    /// To be asked after a rank has gone: whether all have been introduced to a leader elsewhere. Then none of them is kept. One that
+    /// comes again is told where the leader is, as if it were new; the leader knows whether it is.
+    pub(super) fn tidy(&mut self, token: &[u8; 16], clique: u64) {
+        let clique = self.find(token).and_then(|known| known.cliques.get_mut(&clique));
+        if let Some(clique) = clique.filter(|clique| clique.is_over()) {
+            clique.arrivals = BTreeMap::new();
+        }
+    }
+
+    /// What was asked for once, and not for long, and nobody waits for. A token that nobody has shown yet is kept: ranks may come late.
+    fn forget_idle(&mut self, now: Instant) {
+        let is_recent = |used: Instant| now.saturating_duration_since(used) < IDLE;
+        for known in &mut self.known {
+            let waits = |clique: &Clique| clique.arrivals.values().any(|arrival| arrival.via.is_some());
+            known.cliques.retain(|_, clique| clique.is_led_here() || waits(clique) || is_recent(clique.used));
+            known.cliques.shrink_to_fit();
+        }
+        self.known.retain(|known| !known.was_shown || !known.cliques.is_empty() || is_recent(known.used));
     }
 
     /// Every token is compared, each in constant time: how long it takes tells a stranger nothing.
@@ -168,6 +195,17 @@ impl Clique {
 
     fn is_led_here(&self) -> bool {
         matches!(self.leader, Some(Whereabouts::Here(_)))
+    }
+
+    /// All ranks have come, the leader elsewhere knows of them, and none is connected any more.
+    fn is_over(&self) -> bool {
+        let is_done = |(rank, arrival): (&Rank, &Arrival)| {
+            arrival.via.is_none() && (*rank == 0 || arrival.is_handed_on)
+        };
+        let ranks = self.arrivals.values().map(|arrival| arrival.hello.ranks).max().unwrap_or(0);
+        matches!(self.leader, Some(Whereabouts::At(_)))
+            && self.arrivals.len() as u64 >= u64::from(ranks)
+            && self.arrivals.iter().all(is_done)
     }
 
     pub(super) fn welcome(&mut self, hello: Hello, nonce: u64, via: Option<Link>) -> Welcome {
@@ -226,6 +264,55 @@ mod tests {
         }
         assert_eq!(introductions.find(&[0; 16]).unwrap().cliques.len(), MOST_CLIQUES);
         assert_eq!(introductions.leader_here(&[0; 16], 7), Some(42));
+    }
+
+    #[test]
+    fn ranks_that_were_introduced_to_a_leader_elsewhere_are_not_kept() {
+        let (mut introductions, token) = (Introductions::default(), [1; 16]);
+        introductions.invite(token);
+        let connection = |rank: Rank| Token(rank as usize);
+        for rank in [0, 1] {
+            let clique = introductions.clique(&token, 7).unwrap();
+            clique.welcome(hello(rank), 5, Some(Link::Remote(connection(rank))));
+            clique.leader = Some(Whereabouts::At(([127, 0, 0, 1], 9).into()));
+        }
+        let gone = |introductions: &mut Introductions, rank: Rank| {
+            introductions.is_gone(&token, 7, rank, connection(rank));
+            introductions.tidy(&token, 7);
+            introductions.clique(&token, 7).unwrap().arrivals.len()
+        };
+        assert_eq!(gone(&mut introductions, 1), 2, "the leader is still there, and has not heard of rank 1");
+        introductions.clique(&token, 7).unwrap().arrivals.get_mut(&1).unwrap().hand_on();
+        assert_eq!(gone(&mut introductions, 0), 0);
+        assert!(introductions.clique(&token, 7).unwrap().leader.is_some(), "who comes again is told where");
+    }
+
+    #[test]
+    fn what_is_idle_is_forgotten_but_not_what_is_led_here_or_waited_for_or_was_never_shown() {
+        let mut introductions = Introductions::default();
+        let (led, shown, new, awaited) = ([1; 16], [2; 16], [3; 16], [4; 16]);
+        introductions.leads(led, 7, 42);
+        introductions.clique(&led, 8);
+        introductions.invite(shown);
+        introductions.clique(&shown, 7);
+        introductions.invite(awaited);
+        let clique = introductions.clique(&awaited, 7).unwrap();
+        clique.welcome(hello(1), 5, Some(Link::Remote(Token(1))));
+        introductions.invite(new);
+        let now = Instant::now();
+        introductions.forget_idle(now);
+        assert_eq!(introductions.known.len(), 4);
+        introductions.forget_idle(now + IDLE + IDLE);
+        assert!(introductions.knows(&led) && introductions.knows(&new) && !introductions.knows(&shown));
+        assert_eq!(
+            introductions.clique(&awaited, 7).unwrap().arrivals.len(),
+            1,
+            "it still waits for its leader"
+        );
+        assert_eq!(introductions.find(&led).unwrap().cliques.len(), 1);
+        introductions.leads_no_more(&led, 7, 42);
+        introductions.forget_idle(now + IDLE + IDLE);
+        assert!(!introductions.knows(&led));
     }
 
     #[test]

@@ -209,7 +209,8 @@ impl Control {
         self.drop_connection(token);
         match role {
             Role::Introduced { token: of, clique, rank } => {
-                self.introductions.is_gone(&of, clique, rank, token)
+                self.introductions.is_gone(&of, clique, rank, token);
+                self.introductions.tidy(&of, clique);
             }
             Role::Member { leader, rank } => self.link_of_member_is_lost(leader, rank, token),
             Role::ToIntroducer(id) | Role::ToLeader(id) => self.call_is_lost(id, token, why),

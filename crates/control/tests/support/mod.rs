@@ -4,7 +4,7 @@
 use airamp_agreement::{Capable, Gate, Hello, Order, Plan, Rank, Settled, Term, VENDOR_PLAN};
 use airamp_control::{Brain, Cut, Hub, Invitation, Log, Options, Seat, Timeouts};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,11 @@ pub fn hub(options: Options) -> Hub {
 }
 
 pub fn hubs(count: usize) -> Vec<Hub> {
+    (0..count).map(|_| hub(options())).collect()
+}
+
+pub fn hubs_that_warn(count: usize, warn: fn(&str)) -> Vec<Hub> {
+    let options = || Options { log: Log { warn, ..quiet() }, ..options() };
     (0..count).map(|_| hub(options())).collect()
 }
 
@@ -85,6 +90,10 @@ impl Brain for Thinker {
     }
     fn order(&mut self, order: Order) {
         self.note("order", format!(" {order:?}"));
+    }
+    fn distrusted(&mut self, reason: &str) {
+        self.0.lock().unwrap().plans = vec![VENDOR_PLAN];
+        self.note("distrusted", format!(" {reason}"));
     }
     fn decided(&mut self, at: u64, plan: &Plan, committed: bool) {
         if !committed {
@@ -178,6 +187,39 @@ pub fn create_all(players: &[Player]) -> Vec<Settled> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = players.iter().map(|player| scope.spawn(|| player.create())).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+/// Makes calls until every rank has seen the last plan; what each index got.
+fn calls(player: &Player, last: u8, done: &[AtomicBool]) -> Vec<(u64, u8)> {
+    let mut seen = Vec::new();
+    while !done.iter().all(|done| done.load(Ordering::SeqCst)) && seen.len() < 2_000_000 {
+        let (index, byte) = player.call().expect("a verdict");
+        if byte == last {
+            done[player.rank as usize].store(true, Ordering::SeqCst);
+        }
+        seen.push((index, byte));
+        std::thread::sleep(Duration::from_micros(50 * (1 + u64::from(player.rank))));
+    }
+    seen
+}
+
+/// Each rank on two threads.
+pub fn calls_of_all(players: &[Player], last: u8) -> Vec<Vec<(u64, u8)>> {
+    let done: Vec<AtomicBool> = players.iter().map(|_| AtomicBool::new(false)).collect();
+    let done = &done;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = players
+            .iter()
+            .map(|player| [(); 2].map(|()| scope.spawn(move || calls(player, last, done))))
+            .collect();
+        let mut all: Vec<Vec<_>> = Vec::new();
+        for pair in threads {
+            let mut seen: Vec<_> = pair.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            seen.sort_unstable();
+            all.push(seen);
+        }
+        all
     })
 }
 

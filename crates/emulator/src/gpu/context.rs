@@ -28,10 +28,45 @@ struct Primary {
     retained: usize,
 }
 
+/// The contexts of a thread, the current one on top. That one lies in place and the list has no memory while it is
+/// empty, so that a thread which ends with a device and nothing below it leaves nothing behind.
+struct Stack {
+    top: Option<usize>,
+    below: ManuallyDrop<Vec<usize>>,
+}
+
 thread_local! {
     /// Never dropped: destructors of other thread-locals may still call the device.
-    static CURRENT: RefCell<ManuallyDrop<Vec<usize>>> =
-        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    static CURRENT: RefCell<Stack> =
+        const { RefCell::new(Stack { top: None, below: ManuallyDrop::new(Vec::new()) }) };
+}
+
+impl Stack {
+    fn push(&mut self, handle: usize) {
+        let covered = self.top.replace(handle);
+        self.below.extend(covered);
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        let popped = self.top.take();
+        self.top = self.below.pop();
+        self.give_back_if_empty();
+        popped
+    }
+
+    fn remove(&mut self, handle: usize) {
+        self.below.retain(|other| *other != handle);
+        if self.top == Some(handle) {
+            self.top = self.below.pop();
+        }
+        self.give_back_if_empty();
+    }
+
+    fn give_back_if_empty(&mut self) {
+        if self.below.is_empty() {
+            self.below.shrink_to_fit();
+        }
+    }
 }
 
 /// The device of the calling thread; device 0 becomes current where none is.
@@ -113,7 +148,7 @@ pub fn destroy(handle: usize) -> Answer<()> {
     }
     let removed = CREATED.remove(handle);
     removed.map_err(|_| CudaError::INVALID_CONTEXT)?;
-    CURRENT.with_borrow_mut(|stack| stack.retain(|other| *other != handle));
+    CURRENT.with_borrow_mut(|stack| stack.remove(handle));
     Ok(())
 }
 
@@ -163,12 +198,28 @@ fn with_primary<T>(ordinal: i32, change: impl FnOnce(&mut Primary) -> T) -> Opti
 }
 
 fn top() -> Option<usize> {
-    CURRENT.with_borrow(|stack| stack.last().copied())
+    CURRENT.with_borrow(|stack| stack.top)
 }
 
 fn replace_top(handle: usize) {
-    CURRENT.with_borrow_mut(|stack| {
-        stack.pop();
-        stack.push(handle);
-    });
+    CURRENT.with_borrow_mut(|stack| stack.top = Some(handle));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_goes_back_to_what_it_covered_and_holds_no_memory_with_one_context() {
+        let mut stack = Stack { top: None, below: ManuallyDrop::new(Vec::new()) };
+        assert_eq!(stack.pop(), None);
+        stack.push(1);
+        assert_eq!((stack.top, stack.below.capacity()), (Some(1), 0));
+        stack.push(2);
+        stack.push(1);
+        stack.push(3);
+        stack.remove(1);
+        assert_eq!((stack.pop(), stack.pop(), stack.pop()), (Some(3), Some(2), None));
+        assert_eq!(stack.below.capacity(), 0);
+    }
 }

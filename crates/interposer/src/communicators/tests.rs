@@ -11,6 +11,7 @@ const FACTS: Facts = Facts {
     blocking: true,
     clique: Clique::UNKNOWN,
     parent: Clique::UNKNOWN,
+    lends: false,
 };
 
 #[test]
@@ -90,4 +91,38 @@ fn null_and_reserved_values_are_never_tracked() {
         assert!(insert(address, &FACTS).is_none());
         assert!(find(address).is_none());
     }
+}
+
+#[test]
+fn nothing_is_made_from_a_communicator_that_has_failed_until_it_is_interrupted() {
+    let known = insert(0x6a00_0000, &FACTS).unwrap();
+    assert_eq!(known.entry.error_as_a_parent(), None);
+    known.poison_as(NcclResult::REMOTE_ERROR);
+    assert_eq!(known.entry.error_as_a_parent(), Some(NcclResult::REMOTE_ERROR));
+    known.interrupt();
+    assert_eq!(known.entry.error_as_a_parent(), None);
+    assert!(known.entry.is_poisoned(), "its calls fail all the same");
+    let next = insert(0x6a00_0000, &FACTS).unwrap();
+    next.poison();
+    assert_eq!(next.entry.error_as_a_parent(), Some(NcclResult::INTERNAL_ERROR));
+    next.forget();
+}
+
+#[test]
+fn only_one_thread_ends_a_communicator_whose_creation_failed() {
+    let ended_by_the_application = insert(0x6b00_0000, &FACTS).unwrap();
+    assert!(ended_by_the_application.begin_end());
+    assert_eq!(ended_by_the_application.begin_to_take_back(), None, "somebody ends it already");
+    ended_by_the_application.forget();
+    assert_eq!(ended_by_the_application.begin_to_take_back(), None, "it is gone");
+
+    let taken_back = insert(0x6b00_0000, &FACTS).unwrap();
+    assert_eq!(taken_back.begin_to_take_back(), Some(true));
+    assert!(taken_back.is_taken_back());
+    assert!(taken_back.begin_end() && taken_back.is_taken_back(), "the application's end changes nothing");
+    let next = insert(0x6b00_0000, &FACTS).unwrap();
+    assert!(!taken_back.is_taken_back() && !next.is_taken_back());
+    assert_eq!(taken_back.begin_to_take_back(), None, "the next one there is left alone");
+    assert!(next.is_usable());
+    next.forget();
 }

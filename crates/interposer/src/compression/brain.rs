@@ -82,7 +82,11 @@ impl Tuned {
         capable.iter().all(|rank| rank.tunings.contains(&offered)).then_some(tuning)
     }
 
+    /// A plan for ranks that distrust each other is the vendor's and nothing else.
     fn with_key(&self, mut plan: Plan) -> Plan {
+        if self.tuner.has_stopped() {
+            return plan;
+        }
         plan[KEY].copy_from_slice(&self.key.to_le_bytes());
         plan
     }
@@ -137,6 +141,11 @@ impl Brain for Tuned {
             Order::Off => airamp_policy::Order::Off,
             Order::On => airamp_policy::Order::On,
         });
+        self.write_records();
+    }
+
+    fn distrusted(&mut self, reason: &str) {
+        self.tuner.distrust(reason);
         self.write_records();
     }
 
@@ -206,6 +215,7 @@ fn without_key(plan: &Plan) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use airamp_agreement::VENDOR_PLAN;
     use airamp_policy::{Class, Element, Entry};
 
     fn tuned(rank: u32, cache: &Path, wire_format: &str) -> Tuned {
@@ -277,6 +287,17 @@ mod tests {
         plan[..airamp_policy::PLACES].fill(0);
         leader.committed(9, &plan);
         assert_eq!(std::fs::read(&cache).unwrap(), kept);
+    }
+
+    #[test]
+    fn a_rank_that_lies_leaves_nothing_in_the_plan_not_even_the_key_of_a_tuning() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("tuning.toml");
+        run_a_job([1, 1], [&cache, &cache]);
+        let mut leader = tuned(0, &cache, "auto");
+        assert_ne!(leader.first(&capable([1, 1], [&cache, &cache])), VENDOR_PLAN);
+        leader.distrusted("rank 1 pledged out of turn");
+        assert_eq!(leader.next(), Some(VENDOR_PLAN));
     }
 
     #[test]

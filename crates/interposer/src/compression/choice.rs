@@ -119,7 +119,7 @@ pub(super) fn settle_turns(calls: &mut [Held]) {
 /// The chosen calls have taken effect, or have not.
 pub(super) fn settle_chosen(calls: &mut [Held], took_effect: bool) {
     for held in calls.iter_mut().filter(|held| held.state == State::Chosen) {
-        held.state = State::Done;
+        held.state = if took_effect { State::Done } else { State::Dropped };
         if took_effect {
             telemetry::held_took_effect(&held.operation, held.known, turn_of(held), held.reason);
         }
@@ -161,19 +161,6 @@ pub(super) fn poison_chosen(calls: &[Held], failure: &Failure) {
         if let Ticket::Reserved(known, index) = held.ticket {
             let reason = format!("AllReduce {index}, in a group, cannot be compressed: {failure}");
             poison(known, failure.result(), &reason);
-        }
-    }
-}
-
-/// The rest of a group has failed of which a part is on the wire already, compressed or as a dry run: the
-/// application takes it that nothing has happened, and the peers that everything has.
-pub(super) fn poison_posted(calls: &[Held]) {
-    let is_posted = |held: &&Held| held.tried.is_some() || (held.state == State::Done && held.fast.is_some());
-    for held in calls.iter().filter(is_posted) {
-        if let Some(known) = held.known.filter(|known| known.is_usable()) {
-            let reason = "the group of a compressed AllReduce failed after it";
-            // Not what the vendor said of a part that had no effect.
-            poison(known, NcclResult::INTERNAL_ERROR, reason);
         }
     }
 }

@@ -10,8 +10,9 @@
 use super::active::{Failure, Observed};
 use super::choice::{
     Next, awaits_its_turn, choose, choose_next, drop_unusable, is_chosen, is_one_call, poison_chosen,
-    poison_posted, settle_chosen, settle_turns,
+    settle_chosen, settle_turns,
 };
+use super::doubt::{InTheGroup, Kept, fail_posted, fail_those, is_refusal};
 use super::held::{self, Held, HeldCalls, State};
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, GroupCall};
@@ -50,6 +51,19 @@ fn runs(calls: &[Held]) -> impl Iterator<Item = (Known, Stream)> {
     runs.filter_map(|run| run.first().and_then(|held| Some((held.known?, held.operation.stream))))
 }
 
+/// The end of a group of which nothing is kept back.
+pub(super) fn run_unheld(
+    thread: &Thread,
+    function: &'static str,
+    vendor: u8,
+    forward: Deferred,
+) -> NcclResult {
+    let in_the_group = InTheGroup::of(thread, vendor, GroupCall::End);
+    let result = observe(thread, function, vendor, &Call::Group(GroupCall::End), forward);
+    in_the_group.settle(result, result, false);
+    result
+}
+
 fn end(
     thread: &Thread,
     function: &'static str,
@@ -58,32 +72,62 @@ fn end(
     forward: Deferred,
     calls: &mut [Held],
 ) -> NcclResult {
-    let end = Call::Group(how);
+    let in_the_group = InTheGroup::of(thread, vendor, how);
+    let end = || observe(thread, function, vendor, &Call::Group(how), forward);
     let failed = first_error(thread.take_group_error(vendor), drop_unusable(calls));
     if !failed.is_accepted() {
-        return first_error(failed, abandon(calls, || observe(thread, function, vendor, &end, forward)));
+        abandon(calls, how, failed);
+        let result = end();
+        in_the_group.settle(result, failed, is_refusal(failed));
+        return first_error(failed, result);
     }
     if how == GroupCall::SimulateEnd || !calls.iter().any(awaits_its_turn) {
-        choose(calls, |_| true);
-        let posted = thread.inside_vendor(|| post_chosen(calls));
-        let result = first_error(posted, observe(thread, function, vendor, &end, forward));
-        settle_chosen(calls, how == GroupCall::End && result.is_accepted());
-        return result;
+        return hand_over(thread, how, in_the_group, calls, end);
     }
     // Whatever else is in the vendor's group, communicators being made for example.
-    let result = observe(thread, function, vendor, &end, forward);
-    if startup::is_inert() || !result.is_accepted() {
-        let result = if result.is_accepted() { NcclResult::INTERNAL_ERROR } else { result };
-        return abandon(calls, || result);
-    }
-    first_error(result, Group { thread, function, vendor, calls }.run())
+    let kept = Kept(calls);
+    let result = end();
+    kept.returned();
+    let whole = if startup::is_inert() || !result.is_accepted() {
+        let failed = if result.is_accepted() { NcclResult::INTERNAL_ERROR } else { result };
+        abandon(calls, how, failed);
+        failed
+    } else {
+        first_error(result, Group { thread, function, vendor, calls }.run())
+    };
+    in_the_group.settle(result, whole, false);
+    whole
 }
 
-/// No call that is kept back takes effect.
-fn abandon(calls: &mut [Held], end: impl FnOnce() -> NcclResult) -> NcclResult {
+/// The vendor has the group as if nothing had been kept back.
+fn hand_over(
+    thread: &Thread,
+    how: GroupCall,
+    in_the_group: InTheGroup,
+    calls: &mut [Held],
+    end: impl FnOnce() -> NcclResult,
+) -> NcclResult {
+    choose(calls, |_| true);
+    let kept = Kept(calls);
+    let posted = thread.inside_vendor(|| post_chosen(kept.0));
+    let result = first_error(posted, end());
+    let calls_in_it = kept.returned();
+    if how == GroupCall::End && !result.is_accepted() && !is_refusal(posted) {
+        fail_those(calls_in_it, |held| held.state == State::Chosen, result);
+    }
+    in_the_group.settle(result, result, is_refusal(posted));
+    settle_chosen(calls, how == GroupCall::End && result.is_accepted());
+    result
+}
+
+/// The group has failed: no call that still waits takes effect. The peers have issued theirs, unless the
+/// application is to blame.
+fn abandon(calls: &mut [Held], how: GroupCall, result: NcclResult) {
+    if how == GroupCall::End && !is_refusal(result) {
+        fail_those(calls, |held| held.state == State::Waiting, result);
+    }
     choose(calls, |_| true);
     settle_chosen(calls, false);
-    end()
 }
 
 /// Forgets what is kept back of a communicator that ends; the group fails then, as the vendor's would.
@@ -157,6 +201,12 @@ impl Group<'_> {
             };
             result = first_error(result, part);
             result = first_error(result, drop_unusable(self.calls));
+            if !result.is_accepted() {
+                // What waits has indices above that of the call that failed, which is free again.
+                fail_posted(self.calls);
+                abandon(self.calls, GroupCall::End, result);
+                return result;
+            }
         }
     }
 
@@ -164,27 +214,29 @@ impl Group<'_> {
     fn pass_on(&mut self) -> NcclResult {
         let functions = vendors::at(usize::from(self.vendor)).map(|vendor| &vendor.functions);
         let functions = functions.and_then(|it| it.ncclGroupStart.zip(it.ncclGroupEnd));
-        let exception = HalfDone(self.calls);
-        let calls = exception.0;
-        let result = match functions {
-            None => NcclResult::INTERNAL_ERROR,
+        let kept = Kept(self.calls);
+        let (posted, result) = match functions {
+            None => (NcclResult::INTERNAL_ERROR, NcclResult::INTERNAL_ERROR),
             Some((start, end)) => self.thread.inside_vendor(|| {
                 // SAFETY: no arguments.
                 let started = unsafe { start() };
                 if !started.is_accepted() {
-                    return started;
+                    return (started, started);
                 }
-                let posted = post_chosen(calls);
+                let posted = post_chosen(kept.0);
                 // SAFETY: as above.
-                first_error(posted, unsafe { end() })
+                (posted, first_error(posted, unsafe { end() }))
             }),
         };
-        std::mem::forget(exception);
+        kept.returned();
         let ended = ours(self.function, Moment::After, || end_trials(self.calls, result.is_accepted()));
-        settle_chosen(self.calls, result.is_accepted());
         if !result.is_accepted() {
-            poison_posted(self.calls);
+            fail_posted(self.calls);
         }
+        if !result.is_accepted() && !is_refusal(posted) {
+            fail_those(self.calls, |held| held.state == State::Chosen, result);
+        }
+        settle_chosen(self.calls, result.is_accepted());
         if ended.is_none() { NcclResult::INTERNAL_ERROR } else { result }
     }
 
@@ -206,15 +258,6 @@ impl Group<'_> {
         };
         settle_chosen(self.calls, false);
         result
-    }
-}
-
-/// What becomes of a group that the vendor leaves by an exception.
-struct HalfDone<'a>(&'a [Held]);
-
-impl Drop for HalfDone<'_> {
-    fn drop(&mut self) {
-        poison_posted(self.0);
     }
 }
 

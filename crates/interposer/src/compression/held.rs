@@ -31,8 +31,10 @@ pub(super) enum State {
     Waiting,
     /// It is in what is being posted now.
     Chosen,
-    /// Posted, or dropped.
+    /// Posted: it has taken effect.
     Done,
+    /// It has not, and will not.
+    Dropped,
 }
 
 impl Held {

@@ -11,6 +11,7 @@ mod acquire;
 mod active;
 mod brain;
 mod choice;
+mod doubt;
 mod fitting;
 mod group_end;
 mod held;
@@ -31,7 +32,7 @@ pub(crate) use active::Active;
 pub(crate) use held::HeldCalls;
 pub(crate) use joining::{await_hellos, introduce, join, join_all, join_child};
 pub(crate) use offer::{Fresh, offer, refuse};
-pub(crate) use retired::retire;
+pub(crate) use retired::{retire, sweep};
 pub(crate) use route::dispatch;
 pub(crate) use seats::{Joining, Seated, leave};
 

@@ -1,6 +1,7 @@
 //! Compression is offered to a communicator inside its creation, before the application has it: what
 //! it can fail on is acquired, the ranks agree, the peers are connected, and the ranks agree again.
-//! Whatever goes wrong up to there leaves the communicator to the vendor, on every rank.
+//! Whatever goes wrong before that leaves the communicator to the vendor, on every rank; if it goes wrong in the middle
+//! the communicator is poisoned, and its creation fails (`take_back`).
 
 use super::acquire::{Acquired, Refusal, acquire};
 use super::seats::Seated;
@@ -51,11 +52,12 @@ pub(crate) fn offer(thread: &Thread, fresh: &[Fresh]) {
     // Ranks of one communicator in this thread go on together; everybody takes communicators in
     // the same order.
     candidates.sort_by_key(|it| it.fresh.known.entry.clique());
+    let has_failed = || fresh.iter().any(|it| it.known.entry.is_poisoned());
     while let Some(first) = candidates.first() {
         let clique = first.fresh.known.entry.clique();
         let others = candidates.iter().take_while(|it| it.fresh.known.entry.clique() == clique).count();
         let clique: Vec<Candidate> = candidates.drain(..others).collect();
-        settle(thread, &state.settings, clique);
+        settle(thread, &state.settings, clique, has_failed());
     }
 }
 
@@ -96,7 +98,7 @@ struct Unsettled(Fresh);
 impl Drop for Unsettled {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            poison(self.0, "internal error");
+            poison(self.0, NcclResult::INTERNAL_ERROR, "internal error");
         }
     }
 }
@@ -117,25 +119,34 @@ struct Agreed {
     lane: Lane,
 }
 
-fn settle(thread: &Thread, settings: &Settings, clique: Vec<Candidate>) {
+/// `another_failed`: peers may wait in its first exchange until the application has aborted it, and would not come to
+/// the exchange of this one.
+fn settle(thread: &Thread, settings: &Settings, clique: Vec<Candidate>, another_failed: bool) {
     let ranks = clique.len();
     let agreed: Vec<Agreed> = clique.into_iter().filter_map(|it| await_verdict(settings, it)).collect();
     if agreed.is_empty() {
         return;
     }
-    let connected = if agreed.len() == ranks {
+    let connected = if another_failed {
+        Err("another communicator of the same group could not be connected".into())
+    } else if agreed.len() == ranks {
         connect(thread, settings, &agreed)
     } else {
         Err("another rank on the same thread did not get the verdict".into())
     };
     let connected = connected.map_err(|reason| clipped(&reason));
+    let error = if connected.is_ok() { NcclResult::REMOTE_ERROR } else { NcclResult::INTERNAL_ERROR };
     agreed.iter().for_each(|it| it.candidate.seat.connected(connected.clone()));
     for Agreed { candidate, lane } in agreed {
         let active = Box::new(active(settings, &candidate, lane));
         match candidate.seat.wait() {
             Settled::On => activate(settings, &candidate, active),
-            Settled::Off { reason } | Settled::Broken { reason } => give_up(candidate.fresh, active, &reason),
-            Settled::Connect { .. } => give_up(candidate.fresh, active, "the agreement went back a step"),
+            Settled::Off { reason } | Settled::Broken { reason } => {
+                give_up(candidate.fresh, active, error, &reason);
+            }
+            Settled::Connect { .. } => {
+                give_up(candidate.fresh, active, error, "the agreement went back a step");
+            }
         }
         candidate.seated.settled();
     }
@@ -155,12 +166,13 @@ fn await_verdict(settings: &Settings, mut candidate: Candidate) -> Option<Agreed
         (Settled::Off { reason }, Err(own)) => say_off(candidate.fresh, &reason, own.reason),
         (Settled::Off { reason }, Ok(_)) => say_off(candidate.fresh, &reason, Reason::NoAgreement),
         (Settled::Broken { reason }, Ok(Acquired { lane, .. })) => {
-            give_up(candidate.fresh, Box::new(active(settings, &candidate, lane)), &reason);
+            let active = Box::new(active(settings, &candidate, lane));
+            give_up(candidate.fresh, active, NcclResult::REMOTE_ERROR, &reason);
         }
         // A rank that holds nothing has not pledged, and so cannot be asked for more.
         (Settled::Connect { .. } | Settled::On | Settled::Broken { .. }, _) => {
             candidate.seat.end();
-            poison(candidate.fresh, "the agreement skipped a step");
+            poison(candidate.fresh, NcclResult::INTERNAL_ERROR, "the agreement skipped a step");
         }
     }
     candidate.seated.settled();
@@ -198,15 +210,16 @@ fn say_off(fresh: Fresh, reason: &str, counted: Reason) {
     telemetry::why_off(fresh.known, counted);
 }
 
-/// The first exchanges may be half done, so that nobody can use the communicator any more.
-fn give_up(fresh: Fresh, active: Box<Active>, reason: &str) {
-    poison(fresh, reason);
+/// The first exchanges may be half done, so that nobody can use the communicator any more: by this rank's own error, or
+/// since the verdict did not come, or another rank has failed.
+fn give_up(fresh: Fresh, active: Box<Active>, error: NcclResult, reason: &str) {
+    poison(fresh, error, reason);
     retired::put_aside(active, fresh.known);
 }
 
-fn poison(fresh: Fresh, reason: &str) {
-    fresh.known.poison();
-    telemetry::poisoned(fresh.known, NcclResult::INTERNAL_ERROR, reason);
+fn poison(fresh: Fresh, error: NcclResult, reason: &str) {
+    fresh.known.poison_as(error);
+    telemetry::poisoned(fresh.known, error, reason);
     // So that its calls are looked at.
     switch_on();
     log::error(format_args!("communicator {:p}: the ranks could not be connected: {reason}", fresh.comm));

@@ -14,19 +14,22 @@ struct Retired {
 // SAFETY: what it points to has no owner but this list, and is usable from any thread.
 unsafe impl Send for Retired {}
 
-/// Only ever tried: who finds it locked leaves the work to the next.
+/// Held for moments only, never across a call of the driver's.
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 
-/// Takes compression away from a communicator that has ended, and gives back what can be given back.
-pub(crate) fn retire(known: Known) {
+/// Takes compression away from a communicator that has ended, and gives back what can be given back. Who aborts makes
+/// no GPU call here: it could wait for another communicator that is to be aborted next.
+pub(crate) fn retire(known: Known, is_aborted: bool) {
     if let Some(active) = known.deactivate() {
         // SAFETY: only `sweep` frees it, and it is not in its list yet.
         let ended = unsafe { &*active };
         // A driver that no longer answers may have unmapped what it counts in.
-        if ended.lane().is_idle().is_ok() {
+        if !is_aborted && ended.lane().is_idle().is_ok() {
             ended.tell_counters();
         }
         shelve(active, known);
+    }
+    if !is_aborted {
         sweep();
     }
 }
@@ -43,12 +46,13 @@ fn shelve(active: *mut Active, known: Known) {
     }
 }
 
-/// Gives back what is no longer in use. Called where communicators come and go.
-pub(super) fn sweep() {
-    let Ok(mut retired) = RETIRED.try_lock() else {
-        return;
+/// Gives back what is no longer in use. Called where communicators come and go. False: something is left.
+pub(crate) fn sweep() -> bool {
+    // Taken out, so that nobody who adds to it waits for the driver; another sweep meanwhile finds nothing to do.
+    let Ok(mut found) = RETIRED.lock().map(|mut retired| std::mem::take(&mut *retired)) else {
+        return true;
     };
-    retired.retain(|it| {
+    found.retain(|it| {
         let unused = is_unused(it);
         if unused {
             // SAFETY: nobody else has it: it is out of the table, and nobody holds a pin.
@@ -57,6 +61,11 @@ pub(super) fn sweep() {
         }
         !unused
     });
+    let is_all = found.is_empty();
+    if let Ok(mut retired) = RETIRED.lock() {
+        retired.append(&mut found);
+    }
+    is_all
 }
 
 fn is_unused(retired: &Retired) -> bool {

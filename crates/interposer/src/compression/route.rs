@@ -1,6 +1,7 @@
 //! The path of a call while a communicator of this process compresses.
 
 use super::active::{Decision, Failure, FastCall};
+use super::doubt::OneCall;
 use super::group_end;
 use super::held::{self, Held};
 use super::single;
@@ -43,6 +44,10 @@ pub(crate) fn dispatch(
     if thread.is_inside_vendor() {
         return forward.run();
     }
+    if let Some(result) = error_of_parent(&call) {
+        thread.fail_group(vendor, result);
+        return result;
+    }
     if startup::is_inert() {
         return after_internal_error(thread, vendor, &call, forward);
     }
@@ -54,11 +59,17 @@ pub(crate) fn dispatch(
         {
             group_end::run(thread, function, vendor, how, forward)
         }
+        Call::Group(GroupCall::End) if thread.group_depth(vendor) == 1 => {
+            group_end::run_unheld(thread, function, vendor, forward)
+        }
         // What ends something that calls of the group still need.
         Call::DropOperator | Call::End { how: Ending::Finalize | Ending::Suspend, .. }
             if thread.holds_calls(vendor) =>
         {
             keep_to_the_end(thread, vendor, function, forward)
+        }
+        Call::End { how: Ending::Destroy | Ending::Abort | Ending::Revoke, comm } if is_taken_back(comm) => {
+            NcclResult::SUCCESS
         }
         Call::End { how: Ending::Destroy | Ending::Abort | Ending::Revoke, comm } => {
             group_end::drop_calls_of(thread, vendor, comm);
@@ -90,11 +101,13 @@ fn post(
         None if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
         None => return thread.inside_vendor(|| forward.run()),
         Some(Route::Vendor(ticket, watch)) => {
+            let doubt = OneCall::of(ticket);
             let result = pass_on(thread, function, vendor, call, Some(ticket), forward);
+            doubt.settle(result);
             if let Some(watch) = watch {
                 ours(function, Moment::After, || single::end_watch(watch, operation, result));
             }
-            return result;
+            result
         }
         Some(Route::Held(ticket, fast)) => {
             let kept =
@@ -286,6 +299,21 @@ impl fmt::Display for Shown {
 fn compresses(comm: Comm) -> bool {
     let known = communicators::find(comm as usize);
     known.is_some_and(|known| known.entry.is_active() || known.entry.is_poisoned())
+}
+
+/// Whether the call that made it is just ending it. To end it twice would free it twice.
+fn is_taken_back(comm: Comm) -> bool {
+    communicators::find(comm as usize).is_some_and(|known| known.is_taken_back())
+}
+
+/// Why no communicator can be made from that one. A shrink that aborts it is the way out, and the vendor's.
+fn error_of_parent(call: &Call) -> Option<NcclResult> {
+    match *call {
+        Call::Derive { parent, .. } if !call.aborts_parent() => {
+            communicators::find(parent as usize)?.entry.error_as_a_parent()
+        }
+        _ => None,
+    }
 }
 
 fn show_poison(comm: Comm, error: *mut NcclResult, result: NcclResult) {

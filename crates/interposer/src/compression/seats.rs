@@ -142,6 +142,7 @@ mod tests {
         blocking: true,
         clique: Clique::UNKNOWN,
         parent: Clique::UNKNOWN,
+        lends: false,
     };
 
     fn seated_at(address: usize) -> (Known, Arc<Seated>) {

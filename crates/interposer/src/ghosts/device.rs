@@ -1,5 +1,6 @@
-//! What ghosts need of a device: the kernel, a stream of the lowest priority for it, and a mark on a stream that waits
-//! for the default one, by which a device at work is told from an idle one. Acquired inside a communicator's creation.
+//! What ghosts need of a device: the kernel, and a non-blocking stream of the lowest priority for it. Acquired inside a
+//! communicator's creation. There is no blocking stream: one would be ordered with everything that the application puts
+//! on its default stream, and make that dearer.
 
 use crate::compression;
 use airamp_kernels::{Ghost, Loader};
@@ -20,9 +21,6 @@ pub(super) struct Device {
     ghost: Ghost,
     stream: Stream,
     done: Event,
-    /// Waits for what is on the default stream, as every blocking stream does.
-    marks: Stream,
-    mark: Event,
     kernel_ns: u64,
 }
 
@@ -36,10 +34,9 @@ impl Device {
         let _entered = gpu.enter(context).map_err(text)?;
         let ghost = Loader::new(folder).load_ghost(&gpu).map_err(|error| error.to_string())?;
         let stream = gpu.stream_with_priority(Priority::Lowest).map_err(text)?;
-        let marks = gpu.stream(false).map_err(text)?;
-        let (done, mark) = (gpu.untimed_event().map_err(text)?, gpu.untimed_event().map_err(text)?);
+        let done = gpu.untimed_event().map_err(text)?;
         let kernel_ns = kernel_ns(&gpu, &ghost, &stream).map_err(text)?;
-        Ok(Self { gpu: gpu.clone(), context, ordinal, ghost, stream, done, marks, mark, kernel_ns })
+        Ok(Self { gpu: gpu.clone(), context, ordinal, ghost, stream, done, kernel_ns })
     }
 
     /// How long the kernel takes on the device.
@@ -59,21 +56,12 @@ impl Device {
         Watch::open(self.gpu.device_uuid(self.ordinal).ok()?)
     }
 
-    /// Sets the mark behind what is on the default stream now.
-    pub(super) fn set_mark(&self) -> Result<(), GpuError> {
-        self.mark.record(&self.marks)
-    }
-
-    /// Whether the device has passed the mark and the last kernel.
-    pub(super) fn is_idle(&self) -> Result<bool, GpuError> {
-        Ok(self.mark.is_reached()? && self.done.is_reached()?)
-    }
-
     pub(super) fn launch(&self) -> Result<(), GpuError> {
         self.ghost.launch(ROUNDS, &self.stream)?;
         self.done.record(&self.stream)
     }
 
+    /// Whether the device has passed the last kernel.
     pub(super) fn is_done(&self) -> Result<bool, GpuError> {
         self.done.is_reached()
     }

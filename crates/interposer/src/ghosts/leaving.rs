@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 static IS_LEAVING: AtomicBool = AtomicBool::new(false);
-static IS_INSIDE: AtomicBool = AtomicBool::new(false);
+/// How many threads are inside: one whose turn is over may still be there beside the next.
+static INSIDE: AtomicU32 = AtomicU32::new(0);
 /// Whose turn it is: a thread with another number is over.
 static TURN: AtomicU32 = AtomicU32::new(0);
 
@@ -21,7 +22,7 @@ impl Inside {
     /// `None`: the process is leaving, or the thread's communicator has ended.
     pub(super) fn enter(turn: u32) -> Option<Self> {
         // Sequentially consistent, and so are those who leave: one of the two sees the other.
-        IS_INSIDE.store(true, Ordering::SeqCst);
+        INSIDE.fetch_add(1, Ordering::SeqCst);
         let inside = Self;
         (!IS_LEAVING.load(Ordering::SeqCst) && TURN.load(Ordering::SeqCst) == turn).then_some(inside)
     }
@@ -29,7 +30,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        IS_INSIDE.store(false, Ordering::SeqCst);
+        INSIDE.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -67,9 +68,10 @@ extern "C" fn leave() {
     wait();
 }
 
-fn wait() {
+/// Until the thread makes no GPU call, bounded.
+pub(super) fn wait() {
     for _ in 0..MOST_WAITS {
-        if !IS_INSIDE.load(Ordering::SeqCst) {
+        if INSIDE.load(Ordering::SeqCst) == 0 {
             return;
         }
         std::thread::sleep(WAIT);
@@ -79,5 +81,5 @@ fn wait() {
 /// A forked child has no such thread.
 pub(super) fn abandon() {
     IS_LEAVING.store(false, Ordering::Relaxed);
-    IS_INSIDE.store(false, Ordering::Relaxed);
+    INSIDE.store(0, Ordering::Relaxed);
 }

@@ -57,6 +57,13 @@ pub(crate) fn ended(slot: Slot) {
     }
 }
 
+/// A communicator's events were given up: waits, bounded, until the thread no longer asks about them.
+pub(crate) fn step_aside() {
+    if STARTED_BY.load(Ordering::Acquire) != 0 {
+        leaving::wait();
+    }
+}
+
 fn start(settings: &Settings, slot: Slot, ordinal: i32) -> Result<(), String> {
     let kind = startup::gpu_kind().ok_or("there is no GPU runtime")?;
     let device = Device::acquire(kind, ordinal, settings.kernel_dir.clone())?;

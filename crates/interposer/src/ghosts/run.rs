@@ -13,8 +13,6 @@ use std::time::Duration;
 
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 const SHORTEST_SLEEP_NS: u64 = 20_000;
-/// A device that has not passed a mark by then is at work. One that sleeps takes less to wake.
-const BUSY_AFTER_NS: u64 = 1_000_000;
 /// A kernel whose end was not seen by then is not timed.
 const MOST_TIMED_NS: u64 = 10_000_000;
 /// So long somebody looks without a pause whether the device has passed something.
@@ -119,25 +117,20 @@ impl Ghosts<'_> {
         Ok(verdict)
     }
 
-    /// A kernel, if the device is idle and no call has come since.
+    /// A kernel, unless the device is at work as far as we know, or a call has come.
     fn launch(&self, calls: u64) -> Result<Tried, GpuError> {
+        if !self.device.is_done()? || telemetry::is_call_under_way() {
+            return Ok(Tried::Busy);
+        }
         if rhythm::calls() != calls {
             return Ok(Tried::Disturbed);
         }
         let began_ns = rhythm::now_ns();
-        self.device.set_mark()?;
-        let wait = Wait { began_ns, at_most_ns: BUSY_AFTER_NS, calls };
-        if !wait.until(|| self.device.is_idle())? {
-            return Ok(if rhythm::calls() == calls { Tried::Busy } else { Tried::Disturbed });
-        }
-        if rhythm::calls() != calls {
-            return Ok(Tried::Disturbed);
-        }
         self.device.launch()?;
         Ok(Tried::Launched { began_ns })
     }
 
-    /// How long it took since the mark was set: what the first work behind a gap takes.
+    /// How long it took since its launch began: what the first work behind a gap takes.
     fn timed(&mut self, calls: u64, began_ns: u64) -> Result<Option<Verdict>, GpuError> {
         let wait = Wait { began_ns, at_most_ns: MOST_TIMED_NS, calls };
         if !wait.until(|| self.device.is_done())? {
@@ -210,6 +203,9 @@ fn tell_hindrance(hindrance: Option<Hindrance>) {
             log::info(format_args!(
                 "ghost kernels wait: the device is throttled (NVML's reasons {reasons:#x})"
             ));
+        }
+        Some(Hindrance::AtWork) => {
+            log::info(format_args!("ghost kernels wait: the device is at work nearly all the time"))
         }
         Some(Hindrance::Shared) => {
             log::info(format_args!("ghost kernels wait: other processes use the device"))

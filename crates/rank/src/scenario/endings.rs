@@ -14,6 +14,7 @@ use super::tracked::{Tracked, compressed_calls};
 use super::{Case, Job, Seen};
 use crate::collective::Call;
 use crate::error::RankError;
+use crate::nccl::Communicator;
 
 pub(super) fn cases(job: &Job) -> Vec<Case> {
     let mut cases = vec![Case::new("endings/aborted_inside_an_open_group", aborted)];
@@ -79,6 +80,9 @@ fn revoked(job: &mut Job) -> Result<Seen, RankError> {
     let now = compressed_calls(comm.comm.raw());
     seen.expect(now == counted, || format!("{now:?} calls were compressed, not {counted:?}"));
     job.wait_for_everyone()?;
+    // It has failed, and is a parent all the same.
+    let child = comm.comm.split(0, job.world.rank as i32)?;
+    child.map_or(Ok(()), Communicator::destroy)?;
     comm.comm.abort()?;
     Ok(seen)
 }

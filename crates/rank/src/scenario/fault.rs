@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Serialize)]
 struct Report {
     process: usize,
+    /// What the communicator's creation returned; without one there are no calls.
+    creation: i32,
     /// Each call that was made.
     calls: Vec<Step>,
     /// The communicator's state after the last one.
@@ -68,14 +70,23 @@ pub(super) struct Manner {
 }
 
 pub(super) fn run(job: &mut Job, manner: Manner) -> Result<bool, RankError> {
-    let comm = job.communicator()?;
+    let made = job.communicator();
     let mut report = Report {
         process: job.world.rank,
+        creation: 0,
         calls: Vec::new(),
         async_error: 0,
         compressed: None,
         own_allocation_refused: false,
         error: None,
+    };
+    let comm = match made {
+        Ok(comm) => comm,
+        Err(error) => {
+            report.creation = error.nccl_code().ok_or(error)?;
+            print_line(&report);
+            return Ok(true);
+        }
     };
     let worked = work(job, &comm, manner, &mut report);
     report.error = worked.err().map(|error| error.to_string());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use airamp_vendor_abi::nccl::DataType;
+use airamp_vendor_abi::nccl::{DataType, NcclResult};
 
 use super::calls::SEVERAL_STEPS;
 use super::expected::Spec;
@@ -27,6 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("lifetimes/a_graph_outlives_its_communicator", graph_outlives),
         Case::new("lifetimes/destroyed_with_a_graph_in_flight", graph_in_flight),
         Case::new("lifetimes/not_waited_for_at_creation", non_blocking),
+        Case::new("lifetimes/groups_that_are_not_waited_for_beside_another", beside_non_blocking),
         Case::new("lifetimes/two_hundred_leave_nothing_behind", two_hundred),
     ]
 }
@@ -142,6 +143,40 @@ fn non_blocking(job: &mut Job) -> Result<Seen, RankError> {
     comm.comm.abort()?;
     use_another(job, &mut seen)?;
     Ok(seen)
+}
+
+/// The end of such a group says that it is in progress, while the process has a communicator that compresses. (NCCL
+/// refuses a group with both.)
+fn beside_non_blocking(job: &mut Job) -> Result<Seen, RankError> {
+    let (comm, id, mut seen) = (job.communicator()?, job.new_id()?, Seen::new());
+    let (rank, size) = (job.world.rank, job.world.size);
+    let other = Communicator::init(&job.nccl, Making::NonBlocking, id, rank, size)?;
+    other.settle(Ok(()))?;
+    let other = Tracked::never_compressed(other, job.expectation);
+    let (of_comm, of_other) =
+        (Piece::all(job, &comm, (0..4).map(various))?, Piece::all(job, &other, (4..8).map(various))?);
+    for (one, another) in of_comm.chunks(2).zip(of_other.chunks(2)) {
+        one.iter().try_for_each(|piece| piece.enqueue(job, &comm, &job.stream))?;
+        let calls =
+            || another.iter().try_for_each(|piece| in_progress(piece.enqueue(job, &other, &job.stream)));
+        other.comm.settle(job.group(calls))?;
+    }
+    job.stream.synchronize()?;
+    of_comm.iter().try_for_each(|piece| piece.judge(&comm, &mut seen))?;
+    of_other.iter().try_for_each(|piece| piece.judge(&other, &mut seen))?;
+    comm.check(&mut seen);
+    job.wait_for_everyone()?;
+    other.comm.abort()?;
+    comm.comm.destroy()?;
+    Ok(seen)
+}
+
+/// Work in progress is no failure.
+fn in_progress(called: Result<(), RankError>) -> Result<(), RankError> {
+    match called {
+        Err(error) if error.nccl_code() == Some(NcclResult::IN_PROGRESS.0) => Ok(()),
+        other => other,
+    }
 }
 
 fn two_hundred(job: &mut Job) -> Result<Seen, RankError> {

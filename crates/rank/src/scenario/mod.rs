@@ -4,6 +4,8 @@
 
 mod arguments;
 mod calls;
+mod children;
+mod creation;
 mod crossing;
 mod devices;
 mod endings;
@@ -16,6 +18,7 @@ mod lifetimes;
 mod messages;
 mod mixed;
 mod piece;
+mod planned;
 mod streams;
 mod threads;
 mod tracked;
@@ -25,6 +28,7 @@ mod unlike;
 
 use std::io::Write;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -47,9 +51,10 @@ const CASE_LIMIT: Duration = Duration::from_secs(40);
 #[derive(clap::Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Arguments {
-    /// Cases whose name begins with NAME; `fault` is a job to which something is done, and `tuned-loop`,
+    /// Cases whose name begins with NAME; `fault` is a job to which something is done, `creation` one
+    /// while its communicator is made, and `tuned-loop`,
     /// `tuned-crossing`, `tuned-children`, `tuned-devices`, `tuned-pipeline` and `tuned-graphs` run for
-    /// many steps.
+    /// many steps. `planned` does what a file says.
     name: String,
     /// Whose results are right.
     #[arg(long, value_enum, default_value = "vendor")]
@@ -69,6 +74,12 @@ pub(crate) struct Arguments {
     /// A message of `fault` that its receiver awaits too late.
     #[arg(long, conflicts_with = "grouped")]
     misplaced: bool,
+    /// How the communicator of `creation` is made.
+    #[arg(long, value_enum, default_value = "plain")]
+    way: creation::Way,
+    /// The file of `planned`.
+    #[arg(long)]
+    plan: Option<PathBuf>,
     #[command(flatten)]
     tuned: tuned::Arguments,
 }
@@ -164,6 +175,9 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> {
+    if arguments.name == "planned" {
+        return run_planned(kind, arguments);
+    }
     let watchdog = Watchdog::start(CASE_LIMIT);
     let mut job = Job::start(kind, arguments)?;
     if arguments.name == "fault" {
@@ -171,6 +185,9 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
             &mut job,
             fault::Manner { grouped: arguments.grouped, misplaced: arguments.misplaced },
         );
+    }
+    if arguments.name == "creation" {
+        return creation::run(&mut job, arguments.way);
     }
     if let Some(done) = tuned::run(&mut job, &watchdog, &arguments.name, &arguments.tuned) {
         return done;
@@ -186,6 +203,13 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
     Ok(all_right)
 }
 
+fn run_planned(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> {
+    let plan = arguments.plan.as_deref();
+    let plan = plan.ok_or_else(|| RankError::Arguments("planned takes a --plan".into()))?;
+    let watchdog = planned::watchdog(plan)?;
+    planned::run(&mut Job::start(kind, arguments)?, &watchdog, plan)
+}
+
 fn all_cases(job: &Job) -> Vec<Case> {
     let mut cases = calls::cases(job);
     cases.extend(streams::cases());
@@ -199,6 +223,7 @@ fn all_cases(job: &Job) -> Vec<Case> {
     cases.extend(graphs::cases(job));
     cases.extend(uncaptured::cases());
     cases.extend(lifetimes::cases());
+    cases.extend(children::cases(job));
     cases.extend(devices::cases(job));
     cases
 }

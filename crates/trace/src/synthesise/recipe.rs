@@ -42,6 +42,13 @@ const OF_ALL: &[Parameter] = &[
     whole("ranks", 4, 2, 65_536, "ranks of the largest communicator"),
     real("step_ms", 80.0, 0.01, 1e6, "time of a step"),
     real("jitter", 0.03, 0.0, 1.0, "standard deviation of each gap, as a share of it"),
+    real(
+        "hiccups",
+        0.0,
+        0.0,
+        1.0,
+        "how likely a gap is longer by 2% of the step, or much more: by x% in one of x/2",
+    ),
     whole("warm_up", 0, 0, 10_000, "first steps that are slower and, where the job has that, otherwise"),
     real("warm_up_slower", 4.0, 1.0, 1000.0, "how much slower they are"),
     whole("pause_every", 0, 0, 1_000_000, "steps between two evaluations; 0: none"),

@@ -1,5 +1,5 @@
-//! What NVML says of a device that stands against giving it work of our own: it is throttled, or other processes use
-//! it too. Opens NVML itself, changes nothing, and where there is none it knows nothing. Called by whoever keeps a
+//! What NVML says of a device that stands against giving it work of our own: it is throttled, or at
+//! work nearly all the time, or other processes use it too. Opens NVML itself, changes nothing, and where there is none it knows nothing. Called by whoever keeps a
 //! device awake, on a thread of its own: an answer can take a while.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -15,13 +15,27 @@ const THROTTLED: c_ulonglong = 0x4 | 0x8 | 0x20 | 0x40 | 0x80;
 type Init = unsafe extern "C" fn() -> c_int;
 type HandleByUuid = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
 type Reasons = unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> c_int;
+type Utilisation = unsafe extern "C" fn(*mut c_void, *mut Used) -> c_int;
 type Processes = unsafe extern "C" fn(*mut c_void, *mut c_uint, *mut c_void) -> c_int;
+
+/// Hundredths of the last sample period in which the device computed, and in which its memory was read or written.
+#[repr(C)]
+#[derive(Default)]
+struct Used {
+    device: c_uint,
+    memory: c_uint,
+}
+
+/// A device that computes so much of its time, in hundredths, needs nobody to keep it awake.
+const AT_WORK: c_uint = 90;
 
 /// Why a device should be left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hindrance {
     /// It has reached its limit of power or heat: the bits of NVML's reasons.
     Throttled(u64),
+    /// It computes nearly all the time.
+    AtWork,
     /// Other processes compute on it.
     Shared,
 }
@@ -30,6 +44,7 @@ pub enum Hindrance {
 pub struct Watch {
     device: *mut c_void,
     reasons: Option<Reasons>,
+    utilisation: Option<Utilisation>,
     processes: Option<Processes>,
 }
 
@@ -50,18 +65,22 @@ impl Watch {
             init() == SUCCESS && by_uuid(name.as_ptr(), &mut device) == SUCCESS
         };
         // SAFETY: as above.
-        let (reasons, processes) = unsafe {
+        let (reasons, utilisation, processes) = unsafe {
             let reasons = function(&library, c"nvmlDeviceGetCurrentClocksThrottleReasons");
             let processes = function(&library, c"nvmlDeviceGetComputeRunningProcesses_v3");
-            (reasons, processes)
+            let utilisation = function(&library, c"nvmlDeviceGetUtilizationRates");
+            (reasons, utilisation, processes)
         };
-        found.then_some(Self { device, reasons, processes })
+        found.then_some(Self { device, reasons, utilisation, processes })
     }
 
     pub fn hindrance(&self) -> Option<Hindrance> {
         let reasons = self.throttled_by();
         if reasons != 0 {
             return Some(Hindrance::Throttled(reasons));
+        }
+        if self.used() >= AT_WORK {
+            return Some(Hindrance::AtWork);
         }
         (self.computing()? > 1).then_some(Hindrance::Shared)
     }
@@ -71,6 +90,13 @@ impl Watch {
         // SAFETY: the handle is NVML's own, and one word is written.
         let answered = self.reasons.is_some_and(|ask| unsafe { ask(self.device, &mut reasons) } == SUCCESS);
         if answered { reasons & THROTTLED } else { 0 }
+    }
+
+    fn used(&self) -> c_uint {
+        let mut used = Used::default();
+        // SAFETY: as above; NVML's structure is these two words.
+        let answered = self.utilisation.is_some_and(|ask| unsafe { ask(self.device, &mut used) } == SUCCESS);
+        if answered { used.device } else { 0 }
     }
 
     /// How many processes compute on the device, this one among them.

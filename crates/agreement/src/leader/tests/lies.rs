@@ -58,33 +58,89 @@ fn a_rank_that_lies_before_the_commit_switches_all_off_and_is_named() {
     }
 }
 
+fn distrust_reasons(actions: &[LeaderAction]) -> Vec<&str> {
+    let told = actions.iter().filter_map(|action| match action {
+        Distrusted { reason } => Some(reason.as_str()),
+        _ => None,
+    });
+    told.collect()
+}
+
 #[test]
-fn a_rank_that_lies_after_the_commit_ends_all_changes_and_breaks_nothing() {
+fn a_rank_that_lies_after_the_commit_is_named_once_and_breaks_nothing() {
     let mut proposing = proposing();
     feed(&mut proposing, [pledge(1, 1)]);
     for leader in [connecting(), on(), proposing.clone()] {
         for (event, who) in lies() {
             let mut leader = leader.clone();
-            let actions = leader.handle(event.clone());
-            let reason = actions.iter().find_map(|action| match action {
-                Closed { reason } => Some(reason.as_str()),
-                _ => None,
-            });
-            assert!(reason.is_some_and(|reason| reason.contains(who)), "{event:?}: {actions:?}");
+            let actions = feed(&mut leader, [event.clone(), event.clone()]);
+            let reasons = distrust_reasons(&actions);
+            assert!(reasons.len() == 1 && reasons[0].contains(who), "{event:?}: {actions:?}");
             assert!(!actions.iter().any(|action| matches!(
                 action,
-                Send(_, ToMember::Broken { .. } | ToMember::Off { .. } | ToMember::Commit { .. })
+                Closed { .. }
+                    | Send(_, ToMember::Broken { .. } | ToMember::Off { .. } | ToMember::Commit { .. })
             )));
         }
     }
     for event in [pledge(1, 1), refuse(1, 1, 0)] {
-        assert!(is_closed(&proposing.clone().handle(event)), "it has pledged already");
+        assert_eq!(distrust_reasons(&proposing.clone().handle(event)).len(), 1, "it has pledged already");
     }
-    assert!(is_closed(&on().handle(From(1, ToLeader::Connected(Err(String::new()))))));
+    let connected_twice = on().handle(From(1, ToLeader::Connected(Err(String::new()))));
+    assert_eq!(distrust_reasons(&connected_twice).len(), 1);
     let mut leader = connecting();
     feed(&mut leader, [hello(1)]);
     let actions = feed(&mut leader, by_all(connected));
-    assert_eq!(actions, to_all(&ToMember::Begin), "creation goes on, without a brain");
+    assert!(actions.ends_with(&[Started]), "creation goes on, and the brain may switch off: {actions:?}");
+}
+
+/// What is open is withdrawn; the next change is agreed on like any other.
+#[test]
+fn after_a_lie_all_ranks_can_still_agree_on_the_vendors_plan() {
+    let said =
+        From(2, ToLeader::Distrust { reason: "rank 0 proposed an index before the last change".into() });
+    for lie in [pledge(1, 7), said] {
+        let mut leader = proposing();
+        let actions = leader.handle(lie);
+        assert_eq!(distrust_reasons(&actions).len(), 1);
+        assert!(actions.contains(&decided(4, false)), "{actions:?}");
+        feed(&mut leader, [Change { plan: VENDOR_PLAN, reserved: 0 }]);
+        let actions = feed(&mut leader, by_all(|rank| pledge(rank, 2)));
+        assert!(actions.contains(&Decided { at: 4, plan: VENDOR_PLAN, committed: true }), "{actions:?}");
+    }
+}
+
+#[test]
+fn a_rank_whose_calls_have_no_index_any_more_ends_all_changes_and_nobody_is_distrusted() {
+    let retired = refuse(1, 1, LAST_INDEX);
+    let no_index = Change { plan: OTHER, reserved: LAST_INDEX };
+    for (mut leader, event, who) in [(proposing(), retired, "rank 1"), (on(), no_index, "rank 0")] {
+        let actions = leader.handle(event);
+        let reason = actions.iter().find_map(|action| match action {
+            Closed { reason } => Some(reason.as_str()),
+            _ => None,
+        });
+        assert!(reason.is_some_and(|reason| reason.contains(who)), "{actions:?}");
+        assert!(distrust_reasons(&actions).is_empty(), "{actions:?}");
+    }
+}
+
+/// Else a lie would put the vendor's plan where no call ever comes.
+#[test]
+fn a_refusal_out_of_turn_does_not_move_the_next_proposal() {
+    let mut leader = on();
+    leader.handle(refuse(1, 99, LAST_INDEX));
+    let actions = leader.handle(Change { plan: VENDOR_PLAN, reserved: 0 });
+    let propose = ToMember::Propose { number: 1, at: At::Index(4), plan: VENDOR_PLAN };
+    assert!(actions.contains(&Send(1, propose)), "{actions:?}");
+}
+
+#[test]
+fn a_rank_that_distrusts_before_the_commit_switches_all_off() {
+    for mut leader in undecided() {
+        let actions = leader.handle(From(2, ToLeader::Distrust { reason: "a lie".into() }));
+        assert_eq!(off_reason(&leader, &actions).unwrap(), "rank 2: a lie");
+    }
 }
 
 #[test]

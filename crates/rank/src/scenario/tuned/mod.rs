@@ -25,6 +25,8 @@ use report::Report;
 pub(super) use trailer::Change;
 
 #[derive(Clone, Debug, clap::Args)]
+// The arguments that it is part of have the name that it would get.
+#[group(id = "tuned")]
 pub(super) struct Arguments {
     /// Steps of a `tuned-…` program, at most.
     #[arg(long, default_value_t = 200)]
