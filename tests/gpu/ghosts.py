@@ -1,55 +1,59 @@
-"""Ghost kernels under PyTorch: what the first call after a gap takes with them and without, what they cost.
+"""Ghost kernels through the library: what an application's first work after a gap takes with them and without, and
+what they cost it.
 
-    AIRAMP_BIN=… python3 tests/gpu/ghosts.py [--parts latency,decode,running,rates] [--quick] [--output ghosts.json]
+    AIRAMP_BIN=… python3 tests/gpu/ghosts.py [--seconds 150] [--pairs 3] [--program light|pytorch] [--output ghosts.json]
 
-One process at a time has the GPU: ghosts leave a device alone that others use. Jobs of one rank, without ghosts and
-with them, in turns.
+Jobs of one rank, without ghosts and with them, in turns, in pairs whose order is turned round; one process at a time
+has the GPU, since ghosts leave a device alone that others use (so: no MPS). What a pair measures:
 
-latency  the first collective after gaps of 1, 10, 100 ms and 1 s, until the host sees its end; and the power drawn
-decode   a loop as of an inference server: some layers with a collective each, then a gap on the host; tokens per second
+latency  the first kernel of the application's own and the first collective behind it after gaps of 1, 10, 100 ms, and
+         in one pair 1 s, until the host sees their end; and the power drawn meanwhile
+decode   a loop as of an inference server: 16 layers with a collective each, then a gap on the host; tokens per second
 running  a job that keeps the device busy between its collectives: ghosts must cost at most 0.5%
-rates    the latency after 100 ms for intervals between ghosts of 0.5, 2 and 5 ms
 
-About 3 minutes, with --quick a little more than 2. Needs a GPU and PyTorch. Exit status: 0 measured and the running job is not slowed by
-more than 0.5%, 1 not so, 77 no GPU.
+The program is ghost_rank.py (ctypes, no PyTorch), or with --program pytorch ghost_pytorch.py. No pair begins that would not end
+within --seconds. Needs a GPU and NCCL. Exit status: 0 measured and the running job is not slowed by more than 0.5%,
+1 not so, 77 no GPU.
 """
 
 import argparse
 import ctypes
 import json
+import os
 import statistics
 import sys
 import time
 
 import ranks
 
-PARTS = ("latency", "decode", "running", "rates")
-# Gap in ms -> how many are measured.
-GAPS = {1: 300, 10: 150, 100: 60, 1000: 12}
+# Gap in ms -> how many are measured in a job.
+GAPS = {1: 200, 10: 60, 100: 20}
+LONG_GAP_MS, LONG_GAPS = 1000, 6
 # The library decides after 24 gaps of one length, of which a few go by before the rhythm is known.
-UNTIL_DECIDED = {1: 60, 10: 60, 100: 40, 1000: 28}
-DECODE_GAPS_MS = (5, 50)
-INTERVALS_US = (500, 2000, 5000)
+UNTIL_DECIDED = {1: 60, 10: 45, 100: 36, 1000: 30}
+# Gap in ms -> tokens.
+DECODE = {5: 240, 50: 20}
+RUNNING_STEPS = 60
 MOST_SLOWED = 1.005
-# A step has enough calls to be known after three of them.
-LAYERS = 16
+PROGRAMS = {"light": "ghost_rank.py", "pytorch": "ghost_pytorch.py"}
+NAMES = {False: "without", True: "with"}
 
 
 class Job(ranks.Ranks):
-    """One rank; `ghosts` is None, or their interval in microseconds."""
+    """One rank, with ghosts at an interval in microseconds or without."""
 
-    def __init__(self, ghosts):
-        self.ghosts = ghosts
-        super().__init__(__file__, 1, "passthrough", limit=150)
+    def __init__(self, program, ghosts, interval):
+        self.ghosts, self.interval = ghosts, interval
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), PROGRAMS[program])
+        super().__init__(script, 1, "passthrough", limit=90, shares_gpu=False)
 
     def environment(self, count, settings):
         mine = super().environment(count, settings)
+        if "AIRAMP_RANK_NCCL" in os.environ:
+            mine["AIRAMP_RANK_NCCL"] = os.environ["AIRAMP_RANK_NCCL"]
         if self.ghosts:
-            mine.update(AIRAMP_ENABLE_GHOST_KERNELS="1", AIRAMP_GHOST_INTERVAL_US=str(self.ghosts))
+            mine.update(AIRAMP_ENABLE_GHOST_KERNELS="1", AIRAMP_GHOST_INTERVAL_US=str(self.interval))
         return mine
-
-    def name(self):
-        return f"ghosts every {self.ghosts} us" if self.ghosts else "without"
 
     def said(self):
         return [line for line in self.log_lines() if "ghost kernels" in line]
@@ -79,204 +83,130 @@ def percentile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def latency_of(job, energy, gap_ms, scale):
-    measured = max(5, round(GAPS[gap_ms] * scale))
-    job.ask(dict(do="gaps", gap_ms=gap_ms, count=UNTIL_DECIDED[gap_ms] if job.ghosts else 3))
+def latency(job, energy, gap_ms, count):
+    if job.ghosts:
+        job.ask(dict(do="gaps", gap_ms=gap_ms, count=UNTIL_DECIDED[gap_ms]))
     joules, began = energy.joules(), time.monotonic()
-    [answer] = job.ask(dict(do="gaps", gap_ms=gap_ms, count=measured))
-    watts = (energy.joules() - joules) / (time.monotonic() - began)
-    first = answer["first_us"]
-    return {"median": statistics.median(first), "p99": percentile(first, 0.99), "watts": watts, "gaps": len(first)}
+    [answer] = job.ask(dict(do="gaps", gap_ms=gap_ms, count=count))
+    return dict(answer, watts=(energy.joules() - joules) / (time.monotonic() - began))
 
 
-def part_latency(job, energy, scale):
-    return {str(gap): latency_of(job, energy, gap, scale) for gap in GAPS}
+def decode(job, gap_ms, tokens):
+    if job.ghosts:
+        job.ask(dict(do="decode", gap_ms=gap_ms, tokens=45))
+    [answer] = job.ask(dict(do="decode", gap_ms=gap_ms, tokens=tokens))
+    return answer
 
 
-def part_decode(job, energy, scale):
-    found = {}
-    for gap_ms in DECODE_GAPS_MS:
-        if job.ghosts:
-            job.ask(dict(do="decode", gap_ms=gap_ms, tokens=UNTIL_DECIDED[100]))
-        [answer] = job.ask(dict(do="decode", gap_ms=gap_ms, tokens=round(max(1500, 4000 * scale) / gap_ms)))
-        found[str(gap_ms)] = answer["tokens_per_second"]
-    return found
-
-
-def part_running(job, energy, scale):
-    seconds = []
-    for _ in range(3):
-        [answer] = job.ask(dict(do="running", steps=round(60 * max(scale, 0.5))))
-        seconds.append(answer["seconds"])
-    return {"step_ms": 1000 * statistics.median(seconds)}
-
-
-def measure(ghosts, parts, energy, scale):
-    with Job(ghosts) as job:
-        job.ask(dict(do="warm_up"))
-        found = {name: globals()[f"part_{name}"](job, energy, scale) for name in parts}
-        found["said"] = job.said()
-        for line in job.complaints():
-            print(f"    {line}")
+def measure(arguments, ghosts, energy, rounds):
+    """All that one job of a pair measures."""
+    with Job(arguments.program, ghosts, arguments.interval) as job:
+        [ready] = job.ask(dict(do="warm_up", rounds=rounds))
+        found = {"rounds": ready["rounds"]}
+        found["latency"] = {str(gap): latency(job, energy, gap, count) for gap, count in GAPS.items()}
+        found["decode"] = {str(gap): decode(job, gap, tokens) for gap, tokens in DECODE.items()}
+        # Last: what it shows of gaps of its length would hold for the others, too.
+        [found["running"]] = job.ask(dict(do="running", steps=RUNNING_STEPS))
+        found["said"] = job.said() + job.complaints()
         return found
 
 
-def show_latency(results):
-    print(f"\nfirst collective after a gap, us\n{'gap ms':>8}  {'':22}{'median':>9}{'p99':>9}{'watts':>8}{'gaps':>6}")
-    for gap in GAPS:
-        for name, found in results.items():
-            if "latency" in found:
-                row = found["latency"][str(gap)]
-                print(f"{gap:>8}  {name:22}{row['median']:9.1f}{row['p99']:9.1f}{row['watts']:8.0f}{row['gaps']:6}")
+def measure_long_gaps(arguments, ghosts, energy, rounds):
+    with Job(arguments.program, ghosts, arguments.interval) as job:
+        job.ask(dict(do="warm_up", rounds=rounds))
+        found = {"latency": {str(LONG_GAP_MS): latency(job, energy, LONG_GAP_MS, LONG_GAPS)}}
+        found["said"] = job.said() + job.complaints()
+        return found
 
 
-def show_decode(results):
-    print(f"\ndecode loop, tokens per second\n{'gap ms':>8}  " + "".join(f"{name:>24}" for name in results))
-    for gap in DECODE_GAPS_MS:
-        print(f"{gap:>8}  " + "".join(f"{found['decode'][str(gap)]:24.2f}" for found in results.values()))
+def show_latency(pairs, what, title):
+    print(f"\n{title}, us until its end is seen\n{'gap ms':>8}  {'':10}{'median':>9}{'p99':>9}{'watts':>8}{'gaps':>6}")
+    for gap in [*map(str, GAPS), str(LONG_GAP_MS)]:
+        medians = []
+        for ghosts in (False, True):
+            rows = [pair[ghosts]["latency"][gap] for pair in pairs if gap in pair[ghosts].get("latency", {})]
+            values = [value for row in rows for value in row[what]]
+            if values:
+                medians.append(statistics.median(values))
+                watts = statistics.mean(row["watts"] for row in rows)
+                print(
+                    f"{gap:>8}  {NAMES[ghosts]:10}{medians[-1]:9.1f}{percentile(values, 0.99):9.1f}{watts:8.0f}{len(values):6}"
+                )
+        if len(medians) == 2:
+            print(f"{'':8}  {'ratio':10}{medians[1] / medians[0]:9.3f}")
 
 
-def show_running(results):
-    steps = {name: found["running"]["step_ms"] for name, found in results.items()}
-    least = min(step for name, step in steps.items() if name.startswith("without"))
-    slowed = max(step / least for name, step in steps.items() if not name.startswith("without"))
-    shown = ", ".join(f"{name} {step:.3f} ms" for name, step in steps.items())
-    print(f"\nrunning job: {shown}; slowed by {100 * (slowed - 1):+.2f}% (allowed: {100 * (MOST_SLOWED - 1):.1f}%)")
+def show_decode(pairs):
+    print(f"\ndecode loop, tokens per second, of each pair\n{'gap ms':>8}  {'without':>9}{'with':>9}{'ratio':>8}")
+    for gap in map(str, DECODE):
+        for pair in pairs:
+            if "decode" in pair[False] and "decode" in pair[True]:
+                # By the median token: one that the host held up is not what is asked about.
+                rate = [1 / statistics.median(pair[ghosts]["decode"][gap]["seconds"]) for ghosts in (False, True)]
+                print(f"{gap:>8}  {rate[0]:9.2f}{rate[1]:9.2f}{rate[1] / rate[0]:8.4f}")
+
+
+def show_running(pairs):
+    ratios = []
+    print("\na job that keeps the device busy, ms a step, of each pair")
+    for pair in pairs:
+        if "running" in pair[False] and "running" in pair[True]:
+            step = [1000 * statistics.median(pair[ghosts]["running"]["seconds"]) for ghosts in (False, True)]
+            ratios.append(step[1] / step[0])
+            print(f"{'':10}without {step[0]:9.3f}  with {step[1]:9.3f}  {100 * (ratios[-1] - 1):+.3f}%")
+    if not ratios:
+        return False
+    slowed = statistics.median(ratios)
+    print(f"{'':10}in the middle {100 * (slowed - 1):+.3f}% (allowed: {100 * (MOST_SLOWED - 1):.1f}%)")
     return slowed <= MOST_SLOWED
 
 
+def turns(arguments, energy):
+    """The pairs, as long as there is time for another one; of long gaps one, behind the first."""
+    began, pairs, rounds, longest = time.monotonic(), [], 0, 0.0
+    plan = [measure, measure_long_gaps] + [measure] * (arguments.pairs - 1)
+    for number, part in enumerate(plan):
+        started = time.monotonic()
+        # Long gaps: both jobs' gaps and those in which the library decides.
+        needed = LONG_GAPS * 2 + UNTIL_DECIDED[LONG_GAP_MS] + 10 if part is measure_long_gaps else longest
+        if started - began + needed > arguments.seconds:
+            print(f"left out for want of time: {part.__name__}")
+            continue
+        pair = {}
+        for ghosts in (False, True) if number % 2 == 0 else (True, False):
+            pair[ghosts] = part(arguments, ghosts, energy, rounds)
+            rounds = rounds or pair[ghosts].get("rounds", 0)
+        pairs.append(pair)
+        if part is measure:
+            longest = max(longest, 1.1 * (time.monotonic() - started))
+    return pairs
+
+
 def conduct(arguments):
-    parts, scale, energy = arguments.parts.split(","), 0.4 if arguments.quick else 1.0, Energy()
-    turns = [part for part in PARTS[:3] if part in parts]
-    results, right = {}, True
-    if turns:
-        for name, ghosts in (("without", None), ("with", arguments.interval), ("without again", None)):
-            # Once more at the end, for what must not be slower: what changed by itself is seen then.
-            mine = turns if name != "without again" else [part for part in turns if part == "running"]
-            if mine:
-                results[name] = measure(ghosts, mine, energy, scale)
-    rates = {}
-    if "rates" in parts:
-        for interval in INTERVALS_US:
-            with Job(interval) as job:
-                job.ask(dict(do="warm_up"))
-                rates[interval] = dict(latency_of(job, energy, 100, 0.5 * scale), said=job.said())
-    for lines in [found["said"] for found in results.values()] + [found["said"] for found in rates.values()]:
-        for line in lines:
+    pairs = turns(arguments, Energy())
+    for pair in pairs:
+        for line in pair[True]["said"] + pair[False]["said"]:
             print(f"    {line}")
-    if "latency" in turns:
-        show_latency(results)
-    if "decode" in turns:
-        show_decode({name: found for name, found in results.items() if "decode" in found})
-    if rates:
-        print(f"\nafter 100 ms, by interval\n{'us':>8}{'median':>9}{'p99':>9}{'watts':>8}")
-        for interval, row in rates.items():
-            print(f"{interval:>8}{row['median']:9.1f}{row['p99']:9.1f}{row['watts']:8.0f}")
-    if "running" in turns:
-        right = show_running(results)
+    show_latency(pairs, "kernel_us", "the application's own first kernel")
+    show_latency(pairs, "first_us", "the first collective, behind that kernel")
+    show_decode(pairs)
+    right = show_running(pairs)
     if arguments.output:
         with open(arguments.output, "w") as file:
-            json.dump({"results": results, "rates": rates}, file, indent=1)
+            named = [{NAMES[ghosts]: found for ghosts, found in pair.items()} for pair in pairs]
+            json.dump({"interval_us": arguments.interval, "program": arguments.program, "pairs": named}, file)
     print("ok" if right else "FAILED: a running job is slowed")
     return right
 
 
-class Rank:
-    """The one rank: collectives, layers and gaps."""
-
-    def __init__(self):
-        import torch
-        import torch.distributed as dist
-
-        self.torch, self.dist = torch, dist
-        torch.cuda.set_device(0)
-        dist.init_process_group("nccl", device_id=torch.device("cuda", 0))
-        self.part = torch.randn(1 << 16, device="cuda")
-        self.whole = torch.empty_like(self.part)
-        self.weights = torch.randn(1024, 1024, device="cuda", dtype=torch.bfloat16)
-        self.tokens = torch.randn(8, 1024, device="cuda", dtype=torch.bfloat16)
-        self.left = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-
-    def answer(self, request):
-        return getattr(self, request.pop("do"))(**request)
-
-    def end(self):
-        self.torch.cuda.synchronize()
-        self.dist.destroy_process_group()
-
-    def begin_step(self):
-        """A size of its own: equal calls could be a step of one call with an uneven pace as well."""
-        half = self.part.numel() // 2
-        self.dist.all_gather_into_tensor(self.whole[:half], self.part[:half])
-
-    def collective(self):
-        # Of one rank AllGather is a copy on the device, and AllReduce in place would be nothing.
-        self.dist.all_gather_into_tensor(self.whole, self.part)
-
-    def layers(self):
-        hidden = self.tokens
-        self.begin_step()
-        for _ in range(LAYERS):
-            hidden = self.torch.nn.functional.layer_norm(hidden @ self.weights, (1024,))
-            self.collective()
-        return hidden
-
-    def warm_up(self):
-        for _ in range(20):
-            self.layers()
-            self.torch.mm(self.left, self.left)
-        self.torch.cuda.synchronize()
-        return {}
-
-    def gaps(self, gap_ms, count):
-        first = []
-        for _ in range(count):
-            time.sleep(1e-3 * gap_ms)
-            began = time.perf_counter()
-            self.begin_step()
-            self.torch.cuda.synchronize()
-            first.append(1e6 * (time.perf_counter() - began))
-            for _ in range(LAYERS - 1):
-                self.collective()
-            self.torch.cuda.synchronize()
-        return {"first_us": first}
-
-    def decode(self, gap_ms, tokens):
-        began = time.perf_counter()
-        for _ in range(tokens):
-            self.layers()
-            self.torch.cuda.synchronize()
-            time.sleep(1e-3 * gap_ms)
-        return {"tokens_per_second": tokens / (time.perf_counter() - began)}
-
-    def running(self, steps):
-        """The device is never idle: products on the default stream, and a burst of collectives every 30 ms or so."""
-        product = self.torch.empty_like(self.left)
-        self.torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(steps):
-            self.begin_step()
-            for _ in range(LAYERS):
-                self.collective()
-            for _ in range(150):
-                self.torch.mm(self.left, self.left, out=product)
-            self.torch.cuda.current_stream().synchronize()
-        return {"seconds": (time.perf_counter() - began) / steps}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--seconds", type=float, default=150)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--program", choices=PROGRAMS, default="light")
     parser.add_argument("--interval", type=int, default=2000, help="between two ghosts, in microseconds")
-    parser.add_argument("--quick", action="store_true", help="fewer gaps")
     parser.add_argument("--output", help="a file for all numbers, as JSON")
     arguments = parser.parse_args()
-    if ranks.IS_RANK:
-        ranks.serve(Rank())
-        return
-    unknown = set(arguments.parts.split(",")) - set(PARTS)
-    if unknown:
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
     ranks.require_gpu()
     try:
         right = conduct(arguments)

@@ -1,0 +1,253 @@
+"""Is any AllReduce slower with the library? Sizes, datatypes, numbers of ranks and links, as a user has them.
+
+    AIRAMP_BIN=… tests/gpu/with_mps python3 tests/gpu/grid.py [--ranks 2,4,8] [--wires loopback,40gbit,10gbit,1gbit]
+                 [--sizes 1KiB,16KiB,…] [--seconds 900]
+
+AIRAMP_ENABLE_FP8_ALLREDUCE=1 and nothing else, beside a job without the library, in turns. Each wire
+has communicators of its own, made before it is shaped; calls go on until the library has decided for that class (bounded), and
+what it then does is timed. A cell is the median of the turns without over the median with. Cells under 0.98 are
+measured again, up to three times, and all turns counted. Asked for: no cell under 0.98. Cells whose calls take too long are
+not measured, and listed. Exit status: 0, 1, 77 no GPU.
+"""
+
+import contextlib
+import sys
+
+import loopback
+import ranks
+import suite_part
+from suite_part import median
+
+SIZES = "16MiB,2MiB,1KiB,32KiB,256KiB,64MiB,1GiB"
+DATATYPES = ("float32", "bfloat16", "float16")
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+LEAST, ELIGIBLE = 0.98, 1 << 20
+# Seconds: the longest call without the library that is measured, how long a turn of short ones is, and deciding may take at least.
+LONGEST, TURN, DECIDING = 1.2, 0.06, 8.0
+TURNS, AGAIN = 3, 3
+NAME = "all"
+BITS = {"loopback": None, "40gbit": 40e9, "10gbit": 10e9, "1gbit": 1e9}
+
+
+def bytes_of(text):
+    unit = next((unit for unit in UNITS if text.endswith(unit)), None)
+    return int(text[: -len(unit)]) * UNITS[unit] if unit else int(text)
+
+
+class Pair:
+    """A job without the library and one with it, of so many ranks."""
+
+    def __init__(self, count):
+        self.count = count
+        self.start()
+
+    def start(self):
+        self.jobs = {how: ranks.Ranks(__file__, self.count, how, limit=60) for how in ("without", "tuned")}
+        self.made = {how: set() for how in self.jobs}
+
+    def close(self):
+        for job in self.jobs.values():
+            job.close()
+
+    def make(self, how, name):
+        job = self.jobs[how]
+        if name not in self.made[how]:
+            unique = job.ask({"do": "id"}, only=0)[0]["id"]
+            answers = job.ask({"do": "make", "name": name, "id": unique})
+            self.made[how].add(name)
+            return answers[0]["compresses"]
+
+    def drop(self, how, name):
+        self.made[how].discard(name)
+        self.jobs[how].ask({"do": "drop", "name": name})
+
+    def ask(self, how, name, size, datatype, calls, turns=1):
+        """The seconds of a call of the rank that waited least, and the library's entry."""
+        request = {"do": "time", "name": name, "size": size, "datatype": datatype, "calls": calls, "turns": turns}
+        answers = self.jobs[how].ask(request)
+        return min(answer["seconds"] for answer in answers), answers[0]["entry"]
+
+
+def decided(entry):
+    return entry is None or entry == 1 or 0x40 <= entry < 0x50
+
+
+def measure(part, pair, size, datatype, once):
+    """One cell: what the library decided, and the turns of both jobs. `once`: seconds of a call without the library."""
+    name, spent, entry, calls = NAME, part.left(), None, max(1, min(1000, int(TURN / once)))
+    if size >= ELIGIBLE:
+        # Short batches: a call index that is agreed on lies some calls ahead.
+        while True:
+            seconds, entry = pair.ask("tuned", name, size, datatype, max(1, min(16, int(0.1 / once))))
+            if decided(entry) or spent - part.left() > max(DECIDING, 24 * once):
+                break
+    else:
+        pair.ask("tuned", name, size, datatype, calls)
+    turns = {"without": [], "tuned": []}
+    for again in range(AGAIN + 1):
+        for _ in range(TURNS if once < 0.2 else 2):
+            seconds, _ = pair.ask("without", name, size, datatype, calls)
+            turns["without"].append(seconds)
+            seconds, entry = pair.ask("tuned", name, size, datatype, calls)
+            turns["tuned"].append(seconds)
+        ratio = median(turns["without"]) / median(turns["tuned"])
+        if ratio >= LEAST or part.left() < 10 * once:
+            break
+    return {"ratio": ratio, "turns": turns, "entry": entry, "again": again, "decided": decided(entry)}
+
+
+def estimate(bits, count, size):
+    """Seconds of NCCL's ring on a wire that all ranks share."""
+    return 2 * (count - 1) * size * 8 / bits if bits else size / 1.5e9
+
+
+def cells_of(wire, arguments):
+    """In the order of what they tell: sizes that gradients have, then small ones, then the dear; float16 is like bfloat16."""
+
+    def weight(cell):
+        _, size, datatype = cell
+        if datatype == "float16":
+            return 6 if size < ELIGIBLE else 5
+        if size < ELIGIBLE:
+            return 1 if datatype == "float32" else 3
+        return 0 if size < 64 << 20 else 2 if size < 1 << 30 else 4
+
+    counts, sizes = list(map(int, arguments.ranks.split(","))), list(map(bytes_of, arguments.sizes.split(",")))
+    return sorted([(count, size, datatype) for size in sizes for datatype in DATATYPES for count in counts], key=weight)
+
+
+def measure_wire(part, wire, pairs, cells, share, arguments):
+    """All cells of a wire, within its share of the time."""
+    end, missed = part.left() - share, []
+    for count, size, datatype in arguments.cells_of_wire:
+        cell = {"wire": wire, "ranks": count, "bytes": size, "datatype": datatype}
+        guess, pair = estimate(BITS.get(wire), count, size), pairs[count]
+        if guess > LONGEST:
+            missed.append(dict(cell, why=f"a call takes about {guess:.0f} s"))
+            continue
+        if part.left() - end < 14 * guess + 0.5 or part.left() < 5:
+            missed.append(dict(cell, why="no time"))
+            continue
+        try:
+            pair.make("without", NAME)
+            pair.make("tuned", NAME)
+            once = pair.ask("without", NAME, size, datatype, 1, turns=2)[0]
+            if once > 1.5 * LONGEST:
+                missed.append(dict(cell, why=f"a call takes {once:.1f} s"))
+                continue
+            cell.update(measure(part, pair, size, datatype, once))
+            cells.append(cell)
+        except ranks.Ended as ended:
+            missed.append(dict(cell, why="failed: " + str(ended)[:600]))
+            part.say(str(ended))
+            pair.close()
+            pair.start()
+        part.put(cells=cells, missed=part.data.get("missed", []))
+    for pair in pairs.values():
+        for name in list(pair.made["tuned"]):
+            with contextlib.suppress(ranks.Ended):
+                pair.drop("tuned", name)
+    return missed
+
+
+def prepare(part, wire, pairs, arguments):
+    """The communicators of a wire, made while loopback is as fast as it is: connecting many ranks through a shaped one
+    fails now and then, in NCCL alone as well."""
+    for count, pair in pairs.items():
+        try:
+            pair.make("without", NAME)
+            on = pair.make("tuned", NAME)
+            part.say(f"{wire}, {count} ranks: {'may compress' if on else 'NEVER COMPRESSES'}")
+        except ranks.Ended as ended:
+            part.say(f"{wire}, {count} ranks: {ended}")
+            pair.close()
+            pair.start()
+
+
+def table(cells):
+    """Ratios by wire, ranks and datatype; `*` where the library compresses."""
+    sizes = sorted({cell["bytes"] for cell in cells})
+    shown = {cell: next(f"{cell // unit}{name}" for name, unit in reversed(UNITS.items()) if cell >= unit) for cell in sizes}
+    print("\n" + f"{'':32}" + "".join(f"{shown[size]:>9}" for size in sizes))
+    rows = {}
+    for cell in cells:
+        mark = "*" if cell["entry"] and 0x40 <= cell["entry"] < 0x50 else " "
+        rows.setdefault((cell["wire"], cell["ranks"], cell["datatype"]), {})[cell["bytes"]] = f"{cell['ratio']:.2f}{mark}"
+    for (wire, count, datatype), row in rows.items():
+        print(f"{wire:12}{count:>3} ranks  {datatype:12}" + "".join(f"{row.get(size, '-'):>9}" for size in sizes))
+
+
+def conduct(arguments):
+    part = suite_part.Part("grid", arguments)
+    part.put(cells=[], missed=[])
+    pairs, cells, missed = {count: Pair(count) for count in map(int, arguments.ranks.split(","))}, [], []
+    try:
+        for pair in pairs.values():
+            for job in pair.jobs.values():
+                part.put(machine=job.ask({"do": "hello"})[0])
+        part.say(f"up: {part.data['machine']}")
+        wires = arguments.wires.split(",")
+        for number, wire in enumerate(wires):
+            arguments.cells_of_wire = cells_of(wire, arguments)
+            share = part.left() / (len(wires) - number) - (6 if number == 0 else 4)
+            prepare(part, wire, pairs, arguments)
+            try:
+                with contextlib.nullcontext() if wire == "loopback" else loopback.Shaped(wire):
+                    missed += measure_wire(part, wire, pairs, cells, share, arguments)
+            except loopback.NotShaped as why:
+                part.check(f"{wire}: measured", None, str(why))
+            part.put(cells=cells, missed=missed)
+            part.say(f"{wire}: {sum(cell['wire'] == wire for cell in cells)} cells")
+    except ranks.Ended as ended:
+        part.check("the jobs are up", False, str(ended))
+    finally:
+        for pair in pairs.values():
+            pair.close()
+    return judge(part, cells, missed)
+
+
+def judge(part, cells, missed):
+    table(cells)
+    if missed:
+        reasons = {}
+        for cell in missed:
+            reasons.setdefault("a call takes too long" if "takes" in cell["why"] else cell["why"].split(":")[0], []).append(cell)
+        part.say("not measured: " + ", ".join(f"{len(of)} cells ({why})" for why, of in reasons.items()))
+    below = [cell for cell in cells if cell["ratio"] < LEAST]
+    worst = sorted(cells, key=lambda cell: cell["ratio"])[:5]
+    for cell in worst:
+        part.say(
+            f"lowest: {cell['wire']}, {cell['ranks']} ranks, {cell['datatype']}, {cell['bytes']} bytes: {cell['ratio']:.3f} (entry {cell['entry']})"
+        )
+    if cells:
+        share = sum(1 for cell in cells if cell["entry"] and 0x40 <= cell["entry"] < 0x50)
+        found = (
+            f"{len(below)} of {len(cells)} cells, lowest {worst[0]['ratio']:.3f}, {share} compressed, {len(missed)} not measured"
+        )
+        part.check(f"no cell under {LEAST}", not below, found)
+        best = max(cells, key=lambda cell: cell["ratio"])
+        part.say(
+            f"highest: {best['wire']}, {best['ranks']} ranks, {best['datatype']}, {best['bytes']} bytes: {best['ratio']:.2f}"
+        )
+    else:
+        part.check("cells were measured", False, "none")
+    return part.end()
+
+
+def main():
+    parser = suite_part.parser_of(__doc__, 900)
+    parser.add_argument("--ranks", default="2,4,8")
+    parser.add_argument("--wires", default="loopback,40gbit,10gbit,1gbit", help="loopback, or rates as tc takes them")
+    parser.add_argument("--sizes", default=SIZES, help="bytes, in the order in which they are measured")
+    arguments = parser.parse_args()
+    if ranks.IS_RANK:
+        from grid_rank import Rank
+
+        ranks.serve(Rank())
+        return
+    ranks.require_gpu()
+    sys.exit(conduct(arguments))
+
+
+if __name__ == "__main__":
+    main()

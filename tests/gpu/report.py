@@ -1,0 +1,210 @@
+"""The report of tests/gpu/suite: reads the parts' JSON files, writes a page and three charts, and the summary on docs/results/README.md.
+
+    tests/gpu/report.py FOLDER [--docs docs/results] [--name YYYY-MM-DD-suite-CARD]
+
+FOLDER holds convergence.json, ddp.json, rivals.json, pytorch.json, nccl-tests.json, grid.json and parts.json, as far as they were
+run, in it or in folders of it; what is missing is called not run. Nothing is measured here and nothing made up. Needs nothing but Python.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+
+import suite_charts
+from report_parts import SECTIONS, rows, shortened
+
+PARTS = {
+    "grid": ("no AllReduce slower", "tests/gpu/with_mps python3 tests/gpu/grid.py"),
+    "ddp": ("end to end under DDP", "tests/gpu/with_mps python3 tests/gpu/end_to_end.py"),
+    "convergence": ("models learn the same", "tests/gpu/with_mps python3 tests/gpu/convergence.py"),
+    "rivals": ("beside what a user would pick instead", "tests/gpu/with_mps python3 tests/gpu/rivals.py"),
+    "pytorch": ("workloads of PyTorch, recipes, serving", "tests/gpu/with_mps python3 tests/gpu/workloads.py"),
+    "nccl-tests": ("nccl-tests", "tests/gpu/with_mps python3 tests/gpu/nccl_tests.py --dir FOLDER"),
+}
+# What people write on a page stays when it is made again.
+NOTES, NOTES_END = "<!-- notes: kept when this page is made again -->", "<!-- end of notes -->"
+BEGIN, END = "<!-- made by tests/gpu/report.py: begin -->", "<!-- end -->"
+
+
+def read(folder):
+    """name -> JSON; the newest of files with one name, and what a later run of some of its steps added."""
+    found = {}
+    for name in [*PARTS, "parts"]:
+        part, more = newest(folder, name), newest(folder, f"{name}-more")
+        if part and more:
+            anew = [check["claim"] for check in more["checks"]]
+            old = [
+                check
+                for check in part["checks"]
+                if check["claim"] not in anew and not check["claim"].startswith(tuple(more.get("supersedes", [])))
+            ]
+            kept = {key: value for key, value in more.items() if isinstance(value, dict) and key != "machine"}
+            for key, value in kept.items():
+                part[key] = {**part.get(key, {}), **value} if key != "times" else value
+            part.update(checks=old + more["checks"], seconds=part["seconds"] + more["seconds"])
+        if part or more:
+            found[name] = part or more
+    return found
+
+
+def newest(folder, name):
+    files = glob.glob(os.path.join(folder, f"{name}.json")) + glob.glob(os.path.join(folder, "*", f"{name}.json"))
+    if not files:
+        return None
+    with open(max(files, key=os.path.getmtime)) as opened:
+        return json.load(opened)
+
+
+def counts(part):
+    verdicts = [check["verdict"] for check in part["checks"]]
+    shown = ", ".join(f"{verdicts.count(word)} {word}" for word in ("ok", "FAILED", "skipped") if word in verdicts)
+    return shown if part.get("finished") else f"{shown}; cut off"
+
+
+def checks(part):
+    lines = [
+        (check["verdict"] if check["verdict"] != "FAILED" else "**FAILED**", check["claim"], check["found"])
+        for check in part["checks"]
+    ]
+    return rows(("", "claim", "found"), lines)
+
+
+def machine(found):
+    known = {}
+    for part in found.values():
+        known.update({key: value for key, value in part.get("machine", {}).items() if key in ("device", "torch", "nccl")})
+    return known
+
+
+def version(nccl):
+    return f"{nccl // 10000}.{nccl // 100 % 100}.{nccl % 100}" if isinstance(nccl, int) else nccl
+
+
+def errors_of(found):
+    """Ways with their errors: those of rivals, then the library's formats as convergence saw them."""
+    raw, formats = found.get("rivals", {}).get("raw", {}), found.get("convergence", {}).get("errors", {})
+    lines = [(shown, of["vnmse"], of["vnmse_lognormal"]) for shown, of in raw.items() if "vnmse" in of and "best" not in shown]
+    # As rivals measured it is the default, auto.
+    lines = [("AIRamp, auto" if shown == "AIRamp" else shown, *values) for shown, *values in lines]
+    have = {shown for shown, *_ in lines}
+    more = [(f"AIRamp, {form}", of["normal"], of["lognormal"]) for form, of in formats.items() if form != "none"]
+    return lines + [line for line in more if line[0] not in have]
+
+
+def charts(found, folder, name):
+    """Those that there is data for."""
+    made = {}
+    if found.get("grid", {}).get("cells"):
+        made["speedup"] = suite_charts.heat_map(found["grid"]["cells"])
+    errors = errors_of(found)
+    if errors:
+        made["errors"] = suite_charts.bars(errors)
+    if found.get("convergence", {}).get("runs"):
+        made["curves"] = suite_charts.curves(found["convergence"]["runs"])
+    for kind, drawn in made.items():
+        with open(os.path.join(folder, f"{name}-{kind}.svg"), "w") as file:
+            file.write(drawn)
+    return made
+
+
+def body(found, name):
+    text = []
+    for key, (title, command) in PARTS.items():
+        text += [f"## {title[0].upper() + title[1:]}", f"`AIRAMP_BIN=target/release {command}`", ""]
+        if key not in found:
+            text += ["Not run.", ""]
+            continue
+        part = found[key]
+        text += [f"{part['date']}, {part['seconds']:.0f} s: {counts(part)}.", ""]
+        if key in SECTIONS:
+            text += SECTIONS[key](part, name)
+        text += checks(part)
+    return text
+
+
+def write_page(found, folder, name, date, card):
+    known = machine(found)
+    head = [
+        f"# {date}, {card}: the suite",
+        "",
+        f"PyTorch {known.get('torch', 'none')}, NCCL {version(known.get('nccl', 'unknown'))}; all ranks share the card (MPS, an `NCCL_HOSTID` each, loopback sockets, shaped by tbf where a",
+        "rate is given, which all ranks share). Made by `tests/gpu/suite`. Times from such a machine say nothing of a cluster's; ratios hold for a link of that rate.",
+        "",
+    ]
+    page = os.path.join(folder, f"{name}.md")
+    head += [NOTES, notes_of(page), NOTES_END, ""]
+    others = found.get("parts", {}).get("parts", [])
+    if others:
+        head += rows(
+            ("part", "verdict", "seconds", "last line"),
+            [(one["name"], one["verdict"], one["seconds"], one["last"]) for one in others],
+        )
+    with open(page, "w") as file:
+        file.write("\n".join([*head, *body(found, name)]).rstrip() + "\n")
+
+
+def notes_of(page):
+    if not os.path.exists(page):
+        return ""
+    with open(page) as file:
+        text = file.read()
+    return text.split(NOTES, 1)[1].split(NOTES_END, 1)[0].strip("\n") if NOTES in text and NOTES_END in text else ""
+
+
+def summary(found, name, made):
+    """For README.md: one line per part, and the charts."""
+    lines = []
+    for key, (title, command) in PARTS.items():
+        part = found.get(key)
+        lines.append(
+            (f"[{title}]({name}.md#{anchor(title)})", counts(part) if part else "not run", shortened(key, part), f"`{command}`")
+        )
+    text = rows(("what", "checks", "found", "repeat"), lines)
+    captions = {"speedup": "Speedup over size and link", "errors": "Error by format", "curves": "Training curves"}
+    for kind, caption in captions.items():
+        text += [f"![{caption}]({name}-{kind}.svg)" if kind in made else f"{caption}: not run.", ""]
+    return "\n".join([BEGIN, "", *text, END])
+
+
+def anchor(title):
+    return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+
+
+def update(file, text):
+    """Replaces what lies between the marks; False where there are none."""
+    with open(file) as opened:
+        old = opened.read()
+    if BEGIN not in old or END not in old:
+        return False
+    before, rest = old.split(BEGIN, 1)
+    with open(file, "w") as opened:
+        opened.write(before + text + rest.split(END, 1)[1])
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser.add_argument("--docs", default=os.path.join(here, "..", "..", "docs", "results"))
+    parser.add_argument("--name", help="of the page and its charts (default: date and card of the runs)")
+    arguments = parser.parse_args()
+    found = read(arguments.folder)
+    if not any(name in found for name in PARTS):
+        parser.error(f"no result of a part in {arguments.folder}")
+    date = max(part["date"][:10] for name, part in found.items() if name in PARTS)
+    card = machine(found).get("device", "unknown card")
+    name = arguments.name or f"{date}-suite-{re.sub(r'[^a-z0-9]+', '-', card.lower().replace('nvidia', '')).strip('-')}"
+    os.makedirs(arguments.docs, exist_ok=True)
+    made = charts(found, arguments.docs, name)
+    write_page(found, arguments.docs, name, date, card)
+    readme = os.path.join(arguments.docs, "README.md")
+    if os.path.exists(readme):
+        update(readme, summary(found, name, made))
+    print(f"{os.path.join(arguments.docs, name)}.md, charts: {', '.join(made) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()

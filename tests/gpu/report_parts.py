@@ -1,0 +1,203 @@
+"""What report.py says of each part: its tables, and its result in a dozen words. JSON of a part in, lines of Markdown out."""
+
+import suite_charts
+from suite_part import mean
+
+
+def cell(value):
+    return str(value).replace("|", "\\|").replace("\n", " ")[:400]
+
+
+def rows(header, lines):
+    return [
+        f"| {' | '.join(header)} |",
+        "|" + "---|" * len(header),
+        *[f"| {' | '.join(map(cell, line))} |" for line in lines],
+        "",
+    ]
+
+
+def grid(part, name):
+    sizes = sorted({one["bytes"] for one in part["cells"]})
+    table = {}
+    for one in part["cells"]:
+        mark = "*" if one["entry"] and 0x40 <= one["entry"] < 0x50 else "" if one["decided"] or one["bytes"] < 1 << 20 else "?"
+        table.setdefault((one["wire"], one["ranks"], one["datatype"]), {})[one["bytes"]] = f"{one['ratio']:.2f}{mark}"
+    lines = [(wire, count, kind, *[row.get(size, "–") for size in sizes]) for (wire, count, kind), row in table.items()]
+    why = {}
+    for one in part.get("missed", []):
+        reason = "a call takes too long" if "takes" in one["why"] else one["why"].split(":")[0]
+        why[reason] = why.get(reason, 0) + 1
+    text = rows(("wire", "ranks", "datatype", *map(suite_charts.short, sizes)), lines)
+    missed = ", ".join(f"{count} ({reason})" for reason, count in why.items()) or "none"
+    return [
+        f"![Speedup by size and link]({name}-speedup.svg)",
+        "",
+        *text,
+        f"`*`: the library compresses there, `?`: it was still trying. Cells not measured: {missed}.",
+        "",
+    ]
+
+
+def ddp(part, name):
+    lines = []
+    for run in part.get("trainings", []):
+        first, second = run["step_ms"]["without"], run["step_ms"]["tuned"]
+        ends = [mean(run["runs"][how]["losses"][-20:]) for how in ("without", "tuned")]
+        values = (
+            f"{first:.1f}",
+            f"{second:.1f}",
+            f"{run['gain']:.2f}x",
+            f"{run['gain_with_tuning']:.2f}x",
+            run["settled_after_steps"],
+        )
+        lines.append(
+            (run["wire"], run["gradients"], *values, f"{ends[0]:.4f}", f"{ends[1]:.4f}", f"{100 * (ends[1] / ends[0] - 1):+.3f}%")
+        )
+    header = (
+        "wire",
+        "gradients",
+        "NCCL, ms a step",
+        "with, ms",
+        "gain",
+        "gain, tuning included",
+        "decided by step",
+        "loss",
+        "loss with",
+        "apart",
+    )
+    return rows(header, lines)
+
+
+def convergence(part, name):
+    lines = []
+    for line in part.get("summary", []):
+        seeds = ", ".join(f"{100 * value:+.3f}%" for value in line["final"])
+        lines.append(
+            (
+                line["model"],
+                line["format"],
+                line["seeds"],
+                f"{100 * mean(line['final']):+.4f}%",
+                seeds,
+                f"{100 * mean(line['held_out']):+.4f}%",
+            )
+        )
+    header = ("model", "format", "seeds", "final loss against none", "by seed", "held out")
+    text = [f"![Training curves]({name}-curves.svg)", "", *rows(header, lines)]
+    note = "`repeat` is the same run once more without the library, `nudged` one whose first weights differ by a millionth: what chance alone does."
+    return [*text, note, ""]
+
+
+def rivals(part, name):
+    lines = []
+    for shown, way in part.get("ways", {}).items():
+        one, many = part.get("raw", {}).get(shown, {}), part.get("trained", {}).get(shown, {})
+
+        def put(of, key, form, scale=1.0):
+            return form.format(of[key] * scale) if of.get(key) is not None else "–"
+
+        cells = [
+            put(one, "ms", "{:.1f}"),
+            put(one, "vnmse", "{:.1e}"),
+            put(one, "vnmse_lognormal", "{:.1e}"),
+            put(many, "step_ms", "{:.1f}"),
+        ]
+        cells += [put(many, "bytes", "{:.0f}", 1 / 2**20), put(many, "vnmse", "{:.1e}"), put(many, "loss", "{:.4f}")]
+        lines.append((shown, *cells, part.get("lines", {}).get(way, "–")))
+    header = (
+        "",
+        "64 MiB, ms",
+        "vNMSE, normal",
+        "lognormal",
+        "DDP step, ms",
+        "MiB a step",
+        "gradients' vNMSE",
+        "loss",
+        "lines in the script",
+    )
+    text = [f"![Error by format]({name}-errors.svg)", "", *rows(header, lines)]
+    tried = ", ".join(f"{setting} {value:.1f} ms" for setting, value in part.get("settings", {}).items())
+    failed = [shown for shown, of in part.get("trained", {}).items() if "failed" in of]
+    text.append(f"Settings of NCCL tried on 64 MiB: {tried}. Bytes are loopback's counter, all ranks together, headers included.")
+    if failed:
+        text.append(f"Not trained, since the job failed there: {', '.join(failed)}.")
+    return [*text, ""]
+
+
+def compressed_rows(part):
+    """(bytes, row without, row with, ratio) of all_reduce_perf."""
+    tables = part.get("compressed", {})
+    bare = {row["bytes"]: row for row in tables.get("without", [])}
+    pairs = [(bare[row["bytes"]], row) for row in tables.get("with", []) if row["bytes"] in bare]
+    return [(row["bytes"], other, row, other["us"] / row["us"]) for other, row in pairs if row["us"] and other["us"]]
+
+
+def nccl_tests(part, name):
+    lines = [
+        (suite_charts.short(size), f"{bare['us']:.0f}", f"{row['us']:.0f}", bare["busbw"], row["busbw"], f"{ratio:.2f}x")
+        for size, bare, row, ratio in compressed_rows(part)
+    ]
+    text = (
+        rows(("all_reduce_perf, float", "NCCL, us", "compressed, us", "NCCL, busbw GB/s", "compressed, busbw", ""), lines)
+        if lines
+        else []
+    )
+    lines = []
+    for size, of in part.get("times", {}).items():
+        # An earlier revision kept times by program.
+        if not size.isdigit():
+            continue
+        us = {way: f"{sorted(values)[len(values) // 2]:.1f} us, {of['ratio'][way]:.3f}" for way, values in of["us"].items()}
+        lines.append((suite_charts.short(int(size)), *us.values(), f"{100 * of['spread']:.1f}%"))
+    if lines:
+        text += rows(
+            ("all_reduce_perf, passed through", "without", "observe", "observe, no telemetry", "runs without lie apart"), lines
+        )
+    return text
+
+
+SECTIONS = {"grid": grid, "ddp": ddp, "convergence": convergence, "rivals": rivals, "nccl-tests": nccl_tests}
+
+
+def shortened(key, part):
+    """A part's result in a dozen words, from its numbers."""
+    if part is None:
+        return ""
+    if key == "ddp":
+        runs = [f"{run['gain']:.2f}x {run['wire']} {run['gradients']}" for run in part.get("trainings", [])]
+        return ", ".join(runs)
+    if key == "grid" and part.get("cells"):
+        ratios = [one["ratio"] for one in part["cells"]]
+        return f"{len(ratios)} cells, {sum(ratio < 0.98 for ratio in ratios)} below 0.98, {min(ratios):.2f} to {max(ratios):.2f}"
+    if key == "convergence":
+        return ", ".join(
+            f"{line['model']} {line['format']} {100 * mean(line['final']):+.3f}%"
+            for line in part.get("summary", [])
+            if line["format"] in ("e4m3", "int8", "auto")
+        )
+    if key == "rivals":
+        steps = {shown: of["step_ms"] for shown, of in part.get("trained", {}).items() if "step_ms" in of}
+        return "a step of DDP, ms: " + ", ".join(
+            f"{shown} {value:.0f}" for shown, value in sorted(steps.items(), key=lambda item: item[1])
+        )
+    if key == "pytorch":
+        apart = [abs(apart_of(of)) for of in part.get("cases", {}).values() if "losses" in of["without"][0]]
+        return (
+            f"{len(part.get('cases', {}))} kinds of program; compressed losses at most {100 * max(apart):.3f}% off"
+            if apart
+            else ""
+        )
+    if key == "nccl-tests":
+        swept = [of for kinds in part.get("passthrough", {}).values() for of in kinds.values()]
+        ratios = [ratio for _, _, _, ratio in compressed_rows(part)]
+        programs = sum(any(of["checked"] for of in kinds.values()) for kinds in part.get("passthrough", {}).values())
+        wrong, checked = sum(of["wrong"] for of in swept), sum(of["checked"] for of in swept)
+        gain = f"; compressed {min(ratios):.2f} to {max(ratios):.2f}x" if ratios else ""
+        return f"{wrong} wrong in {checked} checked rows of {programs} programs{gain}"
+    return ""
+
+
+def apart_of(case):
+    ends = [mean(case[how][0]["losses"][-4:]) for how in ("without", "compressed")]
+    return ends[1] / ends[0] - 1

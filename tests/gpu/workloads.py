@@ -1,0 +1,244 @@
+"""What programs do with PyTorch, without the library, passed through, and compressed: results, losses, step times.
+
+    AIRAMP_BIN=… tests/gpu/with_mps python3 tests/gpu/workloads.py [--ranks 4] [--cases NAME,…] [--seconds 120]
+
+cases    DDP (fp32; bf16; fp16 with a GradScaler and planted infinities), FSDP2, accumulation with no_sync, several process
+         groups, coalesced, asynchronous with overlap, a whole step in a CUDA graph, tensor parallel inference, torch.compile.
+         Passed through: the same losses and bits as without. Compressed: losses within 1%, sums within a vNMSE of 0.002, the
+         same bits on all ranks. Where nothing is AllReduce (FSDP2) nothing is compressed and losses are the same.
+serving  NCCL called as vLLM and SGLang call it (serving_rank.py), preloaded and named as NCCL, with ghost kernels: live and
+         in a CUDA graph, compressed.
+recipes  torchrun with DDP and with FSDP2, started by `airamp run -- torchrun …` as in docs/guide/frameworks.md.
+Exit status: 0, 1, 77 no GPU.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import ranks
+import suite_part
+from suite_part import mean
+
+CASES = (
+    "ddp_fp32", "ddp_bf16", "ddp_fp16_scaler", "fsdp2", "accumulation", "process_groups", "coalesced", "async_overlap",
+    "cuda_graph", "tensor_parallel", "compile",
+)  # fmt: skip
+NOT_COMPRESSED = ("fsdp2",)
+SETTINGS = {"AIRAMP_MIN_BYTES": "65536"}
+# Every rank of every job may compile; each with one thread.
+COMMON = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+LOSS_BOUND, ERROR_BOUND = 0.01, 0.002
+# torch.compile compiles once per job; what others need behind it must be left.
+COMPILE_SECONDS, RECIPE_SECONDS, SERVING_SECONDS = 40, 25, 15
+
+
+def differs(bare, other):
+    """Whether losses, bits or errors differ at all."""
+    return [key for key in ("losses", "digest", "vnmse") if bare.get(key) != other.get(key)]
+
+
+def judge(part, case, found):
+    """`found`: how -> answers of all ranks."""
+    bare, passed, compressed = (found[how] for how in ("without", "passthrough", "compressed"))
+    skipped = next((answer["skipped"] for answers in found.values() for answer in answers if "skipped" in answer), None)
+    if skipped:
+        part.check(case, None, skipped)
+        return
+    why = [
+        f"passed through, rank {rank}: other {', '.join(keys)}"
+        for rank in range(len(bare))
+        if (keys := differs(bare[rank], passed[rank]))
+    ]
+    if len({answer.get("digest") for answer in compressed}) > 1 and "digest" in compressed[0]:
+        why.append("compressed: the ranks have different bits")
+    why += [
+        f"{how}: {answer.get('note')}" for how, answers in found.items() for answer in answers if answer.get("right") is False
+    ]
+    numbers = ""
+    if "losses" in bare[0]:
+        ends = [mean(answers[0]["losses"][-4:]) for answers in (bare, compressed)]
+        off = ends[1] / ends[0] - 1
+        numbers = f"loss {ends[0]:.4f}, compressed {ends[1]:.4f} ({100 * off:+.3f}%)"
+        if abs(off) > LOSS_BOUND:
+            why.append("the compressed loss is off")
+    else:
+        errors = [max(answer["vnmse"] for answer in answers) for answers in (bare, compressed)]
+        numbers = f"vNMSE {errors[0]:.1e}, compressed {errors[1]:.1e}"
+        if errors[1] > ERROR_BOUND + 2 * errors[0]:
+            why.append("the compressed result is off")
+    calls = compressed[0]["compressed"]
+    if not calls and case not in NOT_COMPRESSED:
+        why.append("nothing was compressed")
+    times = "/".join(
+        f"{1000 * max(answer['seconds'] for answer in found[how]):.1f}" for how in ("without", "passthrough", "compressed")
+    )
+    text = f"{numbers}; ms without/passed/compressed {times}; {calls} compressed calls"
+    part.check(case, not why, "; ".join([*why[:3], text]))
+
+
+def run_cases(part, arguments, cases, reserve):
+    hows = ("without", "passthrough", "compressed")
+
+    def start():
+        options = ["--device", arguments.device]
+        return {
+            how: ranks.Ranks(__file__, arguments.ranks, how, SETTINGS, options, limit=max(20, part.left()), common=COMMON)
+            for how in hows
+        }
+
+    jobs, found = start(), {}
+    try:
+        for how in hows:
+            hello = jobs[how].ask({"do": "hello"})
+            part.put(machine=hello[0])
+        part.say(f"up: {hello[0]}")
+        for case in cases:
+            needed = COMPILE_SECONDS if case == "compile" and len(cases) > 1 else 6
+            if part.left() - reserve < needed:
+                part.check(case, None, "no time")
+                continue
+            try:
+                found[case] = {how: jobs[how].ask({"do": case}) for how in hows}
+            except ranks.Ended as ended:
+                part.check(case, False, str(ended)[:1500])
+                for job in jobs.values():
+                    job.kill()
+                    job.close()
+                jobs = start()
+                continue
+            judge(part, case, found[case])
+            part.put(cases=found)
+    finally:
+        for job in jobs.values():
+            job.close()
+
+
+def run_serving(part, arguments):
+    """Both ways to stand between a server and NCCL, with ghost kernels."""
+    library = ranks.library_file()
+    forced = {"AIRAMP_TEST_PLAN": "forced", "AIRAMP_CONSENSUS_TIMEOUT_MS": "30000", "AIRAMP_MIN_BYTES": "65536"}
+    forced["AIRAMP_ENABLE_GHOST_KERNELS"] = "1"
+    ways = {
+        "without": ("without", {}),
+        "preloaded": ("compressed", forced),
+        "named as NCCL": ("without", dict(forced, SERVING_NCCL=library)),
+    }
+    found = {}
+    jobs = {
+        way: ranks.Ranks(__file__, 2, how, forced, ["--serving"], limit=60, common=common) for way, (how, common) in ways.items()
+    }
+    try:
+        for way, job in jobs.items():
+            found[way] = {kind: job.ask(dict(do=kind, tokens=512, calls=6)) for kind in ("live", "graph")}
+        part.put(serving=found)
+    except ranks.Ended as ended:
+        part.check(f"serving, {way}", False, str(ended)[:1500])
+    finally:
+        for job in jobs.values():
+            job.close()
+    for way in ways:
+        for kind, answers in found.get(way, {}).items():
+            alike = len({answer["digest"] for answer in answers}) == 1
+            error, calls = max(answer["vnmse"] for answer in answers), answers[0]["compressed"]
+            right = alike and error <= ERROR_BOUND and (way == "without" or bool(calls))
+            text = f"vNMSE {error:.1e}, {calls} compressed calls, {1000 * answers[0]['seconds']:.2f} ms, {'the same' if alike else 'DIFFERENT'} bits on all ranks"
+            part.check(f"serving, {way}, {kind}", right, text)
+
+
+def recipe_environment():
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRAMP_") and name != "LD_PRELOAD"}
+    mine.update(AIRAMP_MODE="on", AIRAMP_LOG="info", OMP_NUM_THREADS="1", NCCL_SOCKET_IFNAME="lo", NCCL_NET="Socket")
+    mine.update(NCCL_IB_DISABLE="1", GLOO_SOCKET_IFNAME="lo", PYTHONUNBUFFERED="1")
+    mine.setdefault("CUDA_VISIBLE_DEVICES", "0")
+    return mine
+
+
+def run_recipes(part, arguments):
+    """As in the guide; both at once, to save the start."""
+    here, folder = os.path.dirname(os.path.abspath(__file__)), os.path.dirname(ranks.library_file())
+    started = {}
+    for kind in ("ddp", "fsdp2"):
+        torchrun = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "--master-port",
+            str(ranks.free_port()),
+        ]
+        command = [os.path.join(folder, "airamp"), "run", "--", *torchrun, os.path.join(here, "recipe_train.py"), kind, "40"]
+        started[kind] = subprocess.Popen(
+            command, env=recipe_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    for kind, process in started.items():
+        claim = f"airamp run -- torchrun … {kind}"
+        try:
+            out, errors = process.communicate(timeout=max(5, part.left()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, errors = process.communicate()
+            part.check(claim, None if part.left() < 1 else False, "not done in time")
+            continue
+        line = next((line for line in out.splitlines() if line.startswith("{")), None)
+        seen = sum("vendor library found by" in line for line in errors.splitlines())
+        if process.returncode != 0 or line is None:
+            part.check(claim, False, f"ended with {process.returncode}: {errors[-1200:]}")
+            continue
+        result = json.loads(line)
+        part.data.setdefault("recipes", {})[kind] = result
+        fell = result["last"] < 0.9 * result["first"]
+        text = f"loss {result['first']:.3f} to {result['last']:.3f}, {result['step_ms']:.1f} ms a step, {result['compressed']} compressed calls, library found NCCL in {seen} processes"
+        part.check(claim, fell and seen >= 2, text)
+
+
+def conduct(arguments):
+    wanted = arguments.parts.split(",")
+    # A run of some parts adds to that of all, and replaces what it says anew.
+    part = suite_part.Part("pytorch" if "cases" in wanted else "pytorch-more", arguments)
+    again = {"serving": "serving", "recipes": "airamp run"}
+    if "cases" not in wanted:
+        part.put(supersedes=[again[name] for name in wanted if name in again])
+    reserve = (SERVING_SECONDS if "serving" in wanted else 0) + (RECIPE_SECONDS if "recipes" in wanted else 0)
+    runs = {
+        "cases": lambda: run_cases(part, arguments, arguments.cases.split(","), reserve),
+        "serving": lambda: run_serving(part, arguments),
+        "recipes": lambda: run_recipes(part, arguments),
+        "compile": lambda: run_cases(part, arguments, ["compile"], 0),
+    }
+    for name in wanted:
+        part.say(name)
+        try:
+            runs[name]()
+        except ranks.Ended as ended:
+            part.check(name, False, str(ended)[:1500])
+    return part.end()
+
+
+def main():
+    parser = suite_part.parser_of(__doc__, 120)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--parts", default="cases,serving,recipes", help="also: compile, that case alone")
+    parser.add_argument("--serving", action="store_true", help="of a rank: it is one of serving")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try the cases, with gloo")
+    arguments = parser.parse_args()
+    if ranks.IS_RANK:
+        if arguments.serving:
+            from serving_rank import Rank
+
+            ranks.serve(Rank())
+        else:
+            from workloads_rank import Rank
+
+            ranks.serve(Rank(arguments.device))
+        return
+    if arguments.device == "cuda":
+        ranks.require_gpu()
+    sys.exit(conduct(arguments))
+
+
+if __name__ == "__main__":
+    main()
