@@ -1,7 +1,9 @@
-/* Two ranks in one process make N compressed AllReduces each, in groups of one thread or in a thread per
+/* Two ranks (or RANKS) in one process make N compressed AllReduces each, in groups of one thread or in a thread per
  * rank, and print how many allocations and mutex operations the library made in these calls.
  *
- *   compressed_calls group|threads N */
+ *   compressed_calls group|threads N
+ *
+ * `in_groups` is the function that callgrind collects in. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -19,7 +21,11 @@ int cudaSetDevice(int device);
 int cudaMalloc(void **at, size_t bytes);
 int cudaDeviceSynchronize(void);
 
-enum { RANKS = 2, COUNT = 8192, FLOAT = 7, SUM = 0 };
+#ifndef RANKS
+#define RANKS 2
+#endif
+
+enum { COUNT = 8192, FLOAT = 7, SUM = 0 };
 
 static volatile int counting;
 static __thread int calling; /* not the library's own thread */
@@ -70,7 +76,7 @@ static int call(int rank)
     return ncclAllReduce(buffers[rank], buffers[rank], COUNT, FLOAT, SUM, comms[rank], NULL);
 }
 
-static int in_groups(void)
+__attribute__((noinline)) static int in_groups(void)
 {
     int failed = 0;
     calling = 1;

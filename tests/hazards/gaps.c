@@ -30,38 +30,30 @@ static void rest(long ms) {
 }
 
 /* Calls of different sizes: equal ones could be a step of one call with an uneven pace as well. */
-static void burst(struct clique *c) {
+static void enqueue(struct clique *c) {
   for (size_t i = 0; i < BURST; i++)
     CHECK(ncclAllReduce(c->in[0], c->out[0], COUNT - 200 * i, ncclFloat32, ncclSum, c->comm[0], c->stream[0]));
+}
+
+static void burst(struct clique *c) {
+  enqueue(c);
   clique_wait(c);
 }
 
-/* A kernel that keeps the default stream busy for so long. */
-static void occupy(long ms) {
-  static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
-  static void *kernel;
-  if (!launch) {
-    static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
-                               ".visible .entry airamp_emu_spin_us(.param .u64 us) { ret; }\n";
-    int (*load)(void **, const void *), (*function)(void **, void *, const char *);
-    void *module, *cuda = dlopen("libcuda.so.1", RTLD_NOW);
-    *(void **)&load = dlsym(cuda, "cuModuleLoadData");
-    *(void **)&function = dlsym(cuda, "cuModuleGetFunction");
-    *(void **)&launch = dlsym(cuda, "cuLaunchKernel");
-    CHECK(load(&module, text));
-    CHECK(function(&kernel, module, "airamp_emu_spin_us"));
-  }
-  unsigned long long us = (unsigned long long)ms * 1000;
-  void *arguments[] = {&us};
-  CHECK(launch(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
-}
+static void hold(void *ms) { usleep((useconds_t)(intptr_t)ms * 1000); }
 
+int cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void *), void *data);
+
+/* Busy: the host is ahead of the device, which works on something else before it comes to the burst, for as long as the
+   whole gap: a device that is done before its end may well be kept awake for the rest. */
 static void bursts_and_gaps(struct clique *c, long gap_ms, int busy) {
   clock_gettime(CLOCK_MONOTONIC, &due);
   while (!told) {
-    burst(c);
-    if (busy) occupy(gap_ms);
+    if (busy) CHECK(cudaLaunchHostFunc(c->stream[0], hold, (void *)(intptr_t)(gap_ms + 5)));
+    enqueue(c);
+    if (!busy) clique_wait(c);
     rest(gap_ms);
+    if (busy) clique_wait(c);
   }
 }
 

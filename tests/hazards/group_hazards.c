@@ -7,6 +7,9 @@ typedef ncclResult_t (*destroy_op)(int, ncclComm_t);
 typedef ncclResult_t (*all_to_all_v)(const void *, const size_t *, const size_t *, void *, const size_t *,
                                      const size_t *, int, ncclComm_t, cudaStream_t);
 
+typedef ncclResult_t (*all_reduce_config)(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t,
+                                          const void *);
+
 static void *newer(const char *name) {
   void *function = dlsym(RTLD_DEFAULT, name);
   if (!function) fprintf(stderr, "%s is missing\n", name), _exit(98);
@@ -75,6 +78,28 @@ static void failing(int null) {
   CHECK(ncclGroupStart());
   for (int r = 0; r < 2; r++)
     ncclAllReduce(c.in[r], c.out[r], COUNT, ncclFloat32, ncclSum, c.comm[r], c.stream[r]);
+  show("next group", ncclGroupEnd());
+}
+
+/* Of a call with a configuration the vendor has taken what it says before the rest of the group fails. */
+static void configured(void) {
+  static struct clique c, other;
+  clique_open(&c, 2);
+  clique_open(&other, 2);
+  clique_fill(&c, 1);
+  all_reduce_config function = (all_reduce_config)newer("ncclAllReduceConfig");
+  struct { size_t size; unsigned magic, version; unsigned char fields[112]; } config;
+  memset(&config, 0xff, sizeof config);
+  config.size = sizeof config, config.magic = 0xcafebeef, config.version = 23203;
+  CHECK(ncclGroupStart());
+  clique_enqueue(&c);
+  for (int r = 0; r < 2; r++)
+    CHECK(function(other.in[r], other.out[r], 2, ncclFloat32, ncclSum, other.comm[r], other.stream[r], &config));
+  CHECK(ncclBroadcast(c.in[0], c.out[0], COUNT, ncclFloat32, 99, c.comm[0], c.stream[0]));
+  show("group failed", ncclGroupEnd() != 0);
+  CHECK(ncclGroupStart());
+  for (int r = 0; r < 2; r++)
+    ncclAllReduce(other.in[r], other.out[r], COUNT, ncclFloat32, ncclSum, other.comm[r], other.stream[r]);
   show("next group", ncclGroupEnd());
 }
 
@@ -237,6 +262,7 @@ int main(int argc, char **argv) {
   else if (!strcmp(name, "recycled")) recycled_operators();
   else if (!strcmp(name, "failing")) failing(0);
   else if (!strcmp(name, "null")) failing(1);
+  else if (!strcmp(name, "configured")) configured();
   else if (!strcmp(name, "in_a_group")) in_a_group();
   else if (!strcmp(name, "crossing")) threads(2, crossing);
   else if (!strcmp(name, "counts")) counts();

@@ -1,9 +1,11 @@
 /* Makes N calls of one kind and prints the nanoseconds per call.
  *
- *   passthrough_calls all_reduce|send|group|steps N [seccomp|count]
+ *   passthrough_calls all_reduce|broadcast|send|group|empty_group|mixed|steps N [learnt|seccomp|count]
  *
- * steps:   each of the N is a training step: 24 calls of several sizes, and then a pause. Many of them come before
- *          those that are measured, so that whoever learns steps knows this one.
+ * mixed:   each of the N is 24 calls, of as many sizes.
+ * steps:   each of the N is a training step: 24 calls of several sizes, and then a pause.
+ *          Many of them come before those that are measured, so that whoever learns steps knows this one.
+ * learnt:  many calls come first of the other kinds, too.
  * seccomp: four threads make the calls at once under a seccomp filter where any system call but
  *          write and exit ends the process: a lock that one had to wait for, say. (Not the strict
  *          mode, which also takes the time stamp counter away.)
@@ -31,6 +33,7 @@ int ncclCommDestroy(void *comm);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclAllReduce(const void *, void *, size_t, int, int, void *, void *);
+int ncclBroadcast(const void *, void *, size_t, int, int, void *, void *);
 int ncclSend(const void *, size_t, int, int, void *, void *);
 
 static volatile int counting;
@@ -57,6 +60,7 @@ static float host_buffer[64], *buffer = host_buffer;
 
 #define CALLS_OF_STEP 24
 #define STEPS_TO_LEARN 150
+#define CALLS_TO_LEARN 4000
 
 static int steps(long n)
 {
@@ -70,9 +74,20 @@ static int steps(long n)
     return failed;
 }
 
-__attribute__((noinline)) int measured(const char *kind, long n)
+static int mixed(long n)
 {
     int failed = 0;
+    for (long i = 0; i < n; i++)
+        for (int call = 0; call < CALLS_OF_STEP; call++)
+            failed |= ncclAllReduce(buffer, buffer, 1 + call * 2, 7, 0, comm, stream);
+    return failed;
+}
+
+__attribute__((noinline)) static int make(const char *kind, long n)
+{
+    int failed = 0;
+    if (!strcmp(kind, "mixed"))
+        return mixed(n);
     if (!strcmp(kind, "steps"))
         return steps(n);
     if (!strcmp(kind, "all_reduce"))
@@ -81,6 +96,12 @@ __attribute__((noinline)) int measured(const char *kind, long n)
     else if (!strcmp(kind, "send"))
         for (long i = 0; i < n; i++)
             failed |= ncclSend(buffer, 64, 7, 0, comm, stream);
+    else if (!strcmp(kind, "broadcast"))
+        for (long i = 0; i < n; i++)
+            failed |= ncclBroadcast(buffer, buffer, 64, 7, 0, comm, stream);
+    else if (!strcmp(kind, "empty_group"))
+        for (long i = 0; i < n; i++)
+            failed |= ncclGroupStart() | ncclGroupEnd();
     else
         for (long i = 0; i < n; i++) {
             failed |= ncclGroupStart();
@@ -88,6 +109,17 @@ __attribute__((noinline)) int measured(const char *kind, long n)
             failed |= ncclGroupEnd();
         }
     return failed;
+}
+
+__attribute__((noinline)) int measured(const char *kind, long n) { return make(kind, n); }
+
+static long first(const char *kind, const char *how)
+{
+    if (!strcmp(kind, "steps"))
+        return STEPS_TO_LEARN;
+    if (strcmp(how, "learnt"))
+        return 3;
+    return !strcmp(kind, "mixed") ? CALLS_TO_LEARN / CALLS_OF_STEP : CALLS_TO_LEARN;
 }
 
 static int confine(void)
@@ -108,7 +140,7 @@ struct share { const char *kind; long n; int failed; };
 static void *confined_share(void *argument)
 {
     struct share *share = argument;
-    measured(share->kind, 3); /* this thread's first uses */
+    make(share->kind, 3); /* this thread's first uses */
     if (confine())
         return NULL;
     share->failed = measured(share->kind, share->n);
@@ -153,9 +185,7 @@ int main(int argc, char **argv)
         stream = &stream;
     if (ncclGetUniqueId(&id) || ncclCommInitRank(&comm, 1, id, 0))
         return 1;
-    if (measured(kind, 3)) /* first uses bind symbols and read settings */
-        return 1;
-    if (!strcmp(kind, "steps") && steps(STEPS_TO_LEARN))
+    if (make(kind, first(kind, how))) /* first uses bind symbols and read settings */
         return 1;
     counting = !strcmp(how, "count");
     if (!strcmp(how, "seccomp"))

@@ -1,5 +1,5 @@
-//! Where the build left what is tested: side by side in the cargo profile's
-//! folder, next to which the test executable itself lies. It builds nothing; a
+//! Where the build left what is tested: side by side in `release`, whichever
+//! profile the test executable itself was built with. It builds nothing; a
 //! missing artifact ends the test with the command that makes it.
 
 use std::path::{Path, PathBuf};
@@ -7,10 +7,14 @@ use std::sync::OnceLock;
 
 use crate::process::Run;
 
-/// The cargo profile's folder, for example `target/release`.
+/// For example `target/release`.
 pub fn folder() -> PathBuf {
     let executable = std::env::current_exe().expect("the path of the test executable");
-    executable.parent().and_then(Path::parent).expect("test executables lie in <profile>/deps").to_path_buf()
+    let beside = executable.parent().expect("an executable lies in a folder");
+    // Test executables lie in <profile>/deps, programs in <profile>.
+    let profile = if beside.ends_with("deps") { beside.parent() } else { Some(beside) };
+    let target = profile.and_then(Path::parent).expect("the folder of a profile lies in the target folder");
+    target.join("release")
 }
 
 /// `libairamp_accel.so`, to be preloaded or named as the NCCL library.
@@ -50,8 +54,9 @@ pub fn emulated_nccl() -> PathBuf {
     emulator_dir().join("libnccl.so.2")
 }
 
-fn artifact(name: &str) -> PathBuf {
+/// A program or library by its name.
+pub fn artifact(name: &str) -> PathBuf {
     let path = folder().join(name);
-    assert!(path.exists(), "{} has not been built: run ./x test", path.display());
+    assert!(path.exists(), "{} has not been built: run ./x build", path.display());
     path
 }

@@ -6,12 +6,15 @@
 pub mod account;
 pub mod artifacts;
 pub mod c_program;
+pub mod callgrind;
+pub mod chaos;
 pub mod code_object;
 pub mod comparison;
 pub mod daemon;
 pub mod hosts;
 pub mod http;
 pub mod live;
+pub mod packages;
 pub mod process;
 pub mod prometheus;
 pub mod scenario;

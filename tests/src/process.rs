@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -256,8 +257,19 @@ fn finish(mut started: Vec<Started>, limit: Duration) -> Vec<Outcome> {
     outcomes
 }
 
-/// A loopback port that was free a moment ago.
+/// A loopback port that was free a moment ago. It is none that the kernel gives out by itself, and test programs that run side
+/// by side look for theirs in different places, so that nobody takes it before a job does.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free loopback port");
-    listener.local_addr().expect("its address").port()
+    const FIRST: u16 = 10_240;
+    const STRETCH: u16 = 64;
+    const STRETCHES: u32 = 350;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let stretch =
+        u16::try_from(std::process::id() % STRETCHES).expect("smaller than the number of stretches");
+    let mut candidates = (0..STRETCH).map(|_| {
+        let within = NEXT.fetch_add(1, Ordering::Relaxed) % STRETCH;
+        FIRST + stretch * STRETCH + within
+    });
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    candidates.find(is_free).expect("a free loopback port")
 }

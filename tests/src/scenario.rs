@@ -36,6 +36,8 @@ pub struct Line {
 /// What one process of `scenario fault` says.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {
+    /// What the communicator's creation returned; where it failed there are no calls.
+    pub creation: i32,
     pub calls: Vec<Step>,
     pub async_error: i32,
     pub compressed: Option<u64>,

@@ -9,6 +9,7 @@ use airamp_tests::tuned::Tuned;
 
 /// Ends an enumeration that would not end; a creation takes far fewer frames.
 const PLENTY: u32 = 60;
+const REMOTE_ERROR: i32 = 6;
 
 /// The same environment on all ranks, as jobs have it; the link of one is cut.
 fn cut(which: u32, frame: u32) -> String {
@@ -66,6 +67,31 @@ fn at_every_frame_of_creation_all_compress_or_none_or_all_fail() {
         assert!(compressed > 0 && off > 0, "{compressed} runs compressed and {off} did not");
         println!("rank {which} of {ranks}: {} cuts, {off} runs off, {compressed} compressed", frame - 1);
     }
+}
+
+/// Nobody hears of the rank again. What it has pledged ends in an error of its own creation, whose communicator is
+/// aborted; its peers may be in the vendor's code by then, where they wait for it, and are freed by that.
+#[test]
+fn a_rank_that_is_cut_off_for_good_in_creation_ends_its_own_wait_and_by_that_those_of_its_peers() {
+    let (ranks, which) = (3, 1);
+    let (mut in_doubt, mut off) = (0, 0);
+    for frame in 1..PLENTY {
+        let waits = Scenario::new("fault", ranks).env("AIRAMP_CONSENSUS_TIMEOUT_MS", "2500");
+        let waits = waits.env("AIRAMP_DOUBT_MS", "1500").time_limit(Duration::from_secs(60));
+        let outcomes = waits.env("AIRAMP_INJECT_CUT", format!("{which}:{frame}:forever")).compressed();
+        assert_no_divergence(&outcomes, &format!("frame {frame}"));
+        if !happened(&outcomes) {
+            break;
+        }
+        let cut_off = &outcomes[which as usize];
+        let report = Report::of(cut_off);
+        if cut_off.stderr_text().contains("after this rank had pledged") {
+            in_doubt += 1;
+            assert_eq!((report.creation, report.calls.len()), (REMOTE_ERROR, 0), "{cut_off}");
+        }
+        off += u32::from(report.all(Came::Exact));
+    }
+    assert!(in_doubt > 0 && off > 0, "{in_doubt} cuts left it in doubt, {off} left it to the vendor");
 }
 
 /// In a job that tunes itself more frames follow: reports, proposals, pledges and verdicts.

@@ -48,12 +48,10 @@ fn a_disk_that_is_gone_costs_a_line_and_a_count_and_nothing_else() {
     let process = Process::new(daemon.folder(), "spiky", 0, 1);
     spike(&daemon, &process);
     daemon.until("the loss is counted", |daemon| sample(daemon, "airampd_evidence_dropped_total") >= 1.0);
-    assert_eq!(
-        daemon.complaints().matches("evidence cannot be written").count(),
-        1,
-        "{}",
-        daemon.complaints()
-    );
+    // It counts before it speaks.
+    let told = |daemon: &Daemon| daemon.complaints().matches("evidence cannot be written").count();
+    daemon.until("the line is written", |daemon| told(daemon) >= 1);
+    assert_eq!(told(&daemon), 1, "{}", daemon.complaints());
     assert_eq!(daemon.get("/readyz").status, 200);
     assert_eq!(daemon.get("/api/v1/evidence").status, 503);
 }

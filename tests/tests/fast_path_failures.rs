@@ -72,15 +72,58 @@ fn a_refused_launch_of_a_call_poisons_the_communicator() {
     }
 }
 
+fn failing(place: &str, error: i32) -> impl Fn(Run) -> Run + use<> {
+    let fault = format!("{place}:{error}");
+    move |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", &fault)
+}
+
 #[test]
 fn a_call_of_the_vendors_that_fails_poisons_the_communicator_with_the_vendors_error() {
     let places = [(2, "ncclAllGather:5", 1), (3, "ncclSend:12", 6), (3, "ncclGroupEnd:12", 2)];
     for (ranks, place, error) in places {
-        let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", format!("{place}:{error}"));
-        assert_fails_with(&job(ranks, &[], fault), error);
-        // Of the ends of groups some are the application's own then.
-        if place != "ncclGroupEnd:12" {
-            assert_fails_with(&job(ranks, &["--grouped"], fault), error);
+        for arguments in [&[][..], &["--grouped"]] {
+            assert_fails_with(&job(ranks, arguments, failing(place, error)), error);
+        }
+    }
+}
+
+/// Of the ends of groups that follow each other some are the application's own, before anything of the group is on the
+/// wire, and the rest are the library's, in the middle of a compressed call. Either way the peers have gone on.
+#[test]
+fn an_end_of_a_group_that_fails_on_one_rank_poisons_the_communicator_whoever_made_the_group() {
+    for end in 13..=16 {
+        let fault = failing(&format!("ncclGroupEnd:{end}"), 2);
+        let outcomes = job(3, &["--grouped"], fault);
+        assert_fails_with(&outcomes, 2);
+        assert!(
+            !outcomes.iter().any(|outcome| outcome.stderr_text().contains("ranks disagree")),
+            "{outcomes:?}"
+        );
+    }
+}
+
+/// The peers count a call that failed here: the next one of this rank would have its index.
+#[test]
+fn a_call_that_is_not_compressed_poisons_a_communicator_that_compresses_when_it_fails_on_one_rank() {
+    for (arguments, place) in [(&[][..], "ncclAllReduce:4"), (&["--grouped"], "ncclGroupEnd:9")] {
+        let (all_exact, fault) = (|run: Run| run.env("AIRAMP_MIN_BYTES", "1073741824"), failing(place, 2));
+        let outcomes = Scenario::new("fault", 3).args(arguments).compressed_but(|rank, run| match rank {
+            2 => fault(all_exact(run)),
+            _ => all_exact(run),
+        });
+        let reports: Vec<Report> = outcomes.iter().map(Report::of).collect();
+        let exact = |step: &&Step| (step.returned, step.outcome) == (0, Came::Exact);
+        let good = reports[2].calls.iter().take_while(exact).count();
+        let refused = |step: &Step| (step.returned, step.outcome) == (2, Came::Refused);
+        assert!((1..CALLS_OF_FAULT).contains(&good), "{}", outcomes[2]);
+        assert!(reports[2].calls[good..].iter().all(refused), "{}", outcomes[2]);
+        assert_eq!((reports[2].calls.len(), reports[2].async_error), (CALLS_OF_FAULT, 2), "{}", outcomes[2]);
+        for (report, outcome) in reports.iter().zip(&outcomes).take(2) {
+            // A peer may see the end of the rank before it has looked at its last result.
+            let before = report.calls.iter().take_while(exact).count();
+            let lost = |step: &Step| matches!(step.outcome, Came::Lost | Came::Refused);
+            assert!(before <= good && report.calls[before..].iter().all(lost), "{outcome}");
+            assert!(!outcome.stderr_text().contains("ranks disagree"), "{outcome}");
         }
     }
 }

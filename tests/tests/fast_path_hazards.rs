@@ -40,6 +40,12 @@ fn a_communicator_is_lost_when_a_group_fails_after_its_compressed_part() {
 }
 
 #[test]
+fn so_is_one_whose_call_went_to_the_vendor_ahead_of_the_rest() {
+    let outcome = planned(program("configured").env("AIRAMP_EMU_NCCL_VERSION", "23203"));
+    assert_eq!(outcome.assert_success().stdout_text(), "group failed 1\nnext group 3\n", "{outcome}");
+}
+
+#[test]
 fn a_group_with_a_call_that_is_refused_at_once_does_nothing() {
     let outcome = planned(program("null"));
     assert_eq!(outcome.assert_success().stdout_text(), "group failed 1\nnext group 0\n", "{outcome}");

@@ -3,10 +3,11 @@
 
 use airamp_tests::code_object::BlobFolder;
 use airamp_tests::comparison::Presence;
-use airamp_tests::scenario::{Came, Report, Scenario, Step, launches_of_creation};
+use airamp_tests::scenario::{Came, Report, Scenario, launches_of_creation, parsed};
 use airamp_tests::{Outcome, Run};
 
 const INTERNAL_ERROR: i32 = 3;
+const REMOTE_ERROR: i32 = 6;
 
 /// Long enough for two busy cores, short enough for tests.
 const WAITS_MS: &str = "1500";
@@ -194,29 +195,146 @@ mod connecting {
         }
     }
 
-    /// Nobody lost anybody: all get exact results, or all are refused.
+    /// By its own failure, or since it heard of another rank's first.
+    fn is_told(returned: i32) -> bool {
+        matches!(returned, INTERNAL_ERROR | REMOTE_ERROR)
+    }
+
+    /// Creation fails on every rank.
     #[track_caller]
-    fn assert_alike(outcomes: &[Outcome]) {
+    fn assert_not_made(outcomes: &[Outcome]) {
         assert_nobody_compresses(outcomes);
-        let refused = |step: &Step| (step.returned, step.outcome) == (INTERNAL_ERROR, Came::Refused);
-        let all_exact = outcomes.iter().all(|outcome| Report::of(outcome).all(Came::Exact));
-        let all_refused = outcomes.iter().all(|outcome| Report::of(outcome).calls.iter().all(refused));
-        assert!(all_exact || all_refused, "{outcomes:?}");
+        let not_made = |report: &Report| is_told(report.creation) && report.calls.is_empty();
+        assert!(outcomes.iter().all(|outcome| not_made(&Report::of(outcome))), "{outcomes:?}");
     }
 
     #[test]
     fn that_fails_on_all_ranks_is_the_end_of_compression_on_all_of_them() {
         for ranks in [2, 3] {
             let fault = |_, run: Run| run.env("AIRAMP_EMU_FAIL_CALL", first_exchange(ranks));
-            assert_alike(&job(ranks).compressed_but(fault));
+            assert_not_made(&job(ranks).compressed_but(fault));
         }
     }
 
     #[test]
-    fn that_fails_on_one_rank_alone_costs_nobody_a_wrong_result() {
+    fn that_fails_on_one_rank_alone_fails_the_creation_of_all() {
         for ranks in [2, 3] {
             let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", first_exchange(ranks));
-            assert_nobody_compresses(&job(ranks).compressed_but(to_the_last(ranks, fault)));
+            assert_not_made(&job(ranks).compressed_but(to_the_last(ranks, fault)));
+        }
+    }
+
+    /// What one process of `scenario creation` says.
+    #[derive(Debug, serde::Deserialize)]
+    struct Creation {
+        returned: i32,
+        handles: Vec<bool>,
+        refused: Vec<i32>,
+        way_out: Option<i32>,
+        ends: Vec<i32>,
+        mismatch: Option<String>,
+        compressed: u64,
+    }
+
+    impl Creation {
+        #[track_caller]
+        fn of(outcome: &Outcome) -> Self {
+            parsed(outcome.assert_success()).pop().unwrap_or_else(|| panic!("no report: {outcome}"))
+        }
+    }
+
+    /// A creation in which a call of the last rank fails, with what each rank says of it.
+    fn creations(way: &'static str, ranks: u32, call: &str) -> Vec<(Creation, Outcome)> {
+        let job = Scenario::new("creation", ranks).args(&["--way", way]);
+        let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", call);
+        let outcomes = job.compressed_but(to_the_last(ranks, fault));
+        outcomes.into_iter().map(|outcome| (Creation::of(&outcome), outcome)).collect()
+    }
+
+    /// The application has an error and no handle, may end what it does not have, and makes another communicator, which
+    /// compresses.
+    #[test]
+    fn outside_a_group_takes_the_communicator_back_however_it_was_made() {
+        for (way, call) in
+            [("plain", "ncclSend:1:1"), ("config", "ncclRecv:1:2"), ("scalable", "ncclGroupEnd:1:2")]
+        {
+            for (report, outcome) in creations(way, 3, call) {
+                assert!(is_told(report.returned), "{way}: {outcome}");
+                assert_eq!(
+                    (&report.handles[..], &report.ends[..]),
+                    (&[false][..], &[0][..]),
+                    "{way}: {outcome}"
+                );
+                assert_eq!(report.mismatch, None, "{way}: {outcome}");
+                assert!(report.compressed > 0, "{way}: {outcome}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_child_leaves_its_parent_as_it_was() {
+        // The parent's two messages come first.
+        for (report, outcome) in creations("split", 3, "ncclSend:3:1") {
+            assert!(is_told(report.returned), "{outcome}");
+            assert_eq!((&report.handles[..], report.mismatch), (&[false][..], None), "{outcome}");
+            assert!(report.compressed > 1, "{outcome}");
+        }
+    }
+
+    /// NCCL would abort the parent with it, which the application goes on with.
+    #[test]
+    fn of_a_child_that_shares_with_its_parent_aborts_neither() {
+        let job = Scenario::new("creation", 3).args(&["--way", "split"]);
+        let fault = |run: Run| run.env("AIRAMP_EMU_FAIL_CALL", "ncclSend:3:1");
+        let shared = job.env("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1");
+        for outcome in &shared.compressed_but(to_the_last(3, fault)) {
+            let report = Creation::of(outcome);
+            assert!(is_told(report.returned), "{outcome}");
+            assert_eq!((&report.handles[..], report.mismatch), (&[true][..], None), "{outcome}");
+            assert!(report.refused.iter().all(|code| is_told(*code)), "{outcome}");
+        }
+    }
+
+    #[test]
+    fn during_which_a_rank_dies_fails_the_creation_of_the_others() {
+        for ranks in [2, 4] {
+            let death = format!("{}:1", ranks - 1);
+            let outcomes = job(ranks).env("AIRAMP_EMU_DIE_AT_CALL", death).compressed();
+            assert_not_made(&outcomes[..ranks as usize - 1]);
+        }
+    }
+
+    #[test]
+    fn of_all_ranks_in_one_process_takes_them_all_back() {
+        let job = Scenario::new("creation", 1).args(&["--way", "all", "--layout", "3"]);
+        let outcomes = job.env("AIRAMP_EMU_FAIL_CALL", "ncclSend:1:1").compressed();
+        let report = Creation::of(&outcomes[0]);
+        assert!(is_told(report.returned), "{}", outcomes[0]);
+        assert_eq!((report.handles, report.ends), (vec![false; 3], vec![0; 3]), "{}", outcomes[0]);
+    }
+
+    /// The handles are the application's by then. Whatever would wait for peers is refused at once.
+    #[test]
+    fn in_a_group_is_the_error_of_its_end_and_whoever_goes_on_by_it_is_refused() {
+        for (way, handles) in [("group", 1), ("pair", 2)] {
+            for (report, outcome) in creations(way, 3, "ncclSend:1:1") {
+                assert!(is_told(report.returned), "{way}: {outcome}");
+                assert_eq!(report.handles, vec![true; handles], "{way}: {outcome}");
+                assert_eq!(report.refused.len(), 5 * handles, "{way}: {outcome}");
+                assert!(report.refused.iter().all(|code| is_told(*code)), "{way}: {outcome}");
+                assert!(report.way_out.is_none_or(|code| code == 0), "{way}: {outcome}");
+                assert_eq!((report.ends, report.mismatch), (vec![0; handles], None), "{way}: {outcome}");
+                assert!(report.compressed > 0, "{way}: {outcome}");
+            }
+        }
+    }
+
+    #[test]
+    fn gives_the_memory_back_that_was_to_be_used() {
+        let fault = |_, run: Run| run.env("AIRAMP_EMU_FAIL_CALL", "ncclSend:1:1").env("AIRAMP_LOG", "debug");
+        for outcome in &Scenario::new("fault", 3).compressed_but(fault) {
+            assert!(is_told(Report::of(outcome).creation), "{outcome}");
+            assert!(outcome.stderr_text().contains("an arena was given back"), "{outcome}");
         }
     }
 }

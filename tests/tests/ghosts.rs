@@ -6,14 +6,17 @@ use std::time::{Duration, Instant};
 
 use airamp_telemetry::{EventKind, Reader, Snapshot};
 use airamp_tests::account::files;
+use airamp_tests::artifacts::emulator_dir;
 use airamp_tests::comparison::Presence;
 use airamp_tests::live::Live;
+use airamp_tests::package_dir;
 use airamp_tests::{CProgram, End, Outcome, Run};
 use tempfile::TempDir;
 
 /// Generous, for two busy cores.
 const LIMIT: Duration = Duration::from_secs(90);
 const GAP_MS: &str = "40";
+const ASKED_FOR: (&str, &str) = ("AIRAMP_ENABLE_GHOST_KERNELS", "1");
 /// A device that is slow to wake after 15 ms without a kernel, by far more than a busy machine adds.
 const SLEEPY: (&str, &str) = ("AIRAMP_EMU_WAKE", "15:600");
 /// One that is as slow at every kernel: what a busy machine adds is a small part of it.
@@ -25,10 +28,34 @@ struct Job {
     folder: TempDir,
 }
 
+/// The same program for HIP and RCCL.
+fn for_hip() -> CProgram {
+    let include = package_dir().join("include/hip_names.h");
+    let flags = [
+        "-include".into(),
+        include.display().to_string(),
+        "-Wl,--no-as-needed".into(),
+        format!("-L{}", emulator_dir().display()),
+        "-l:librccl.so.1".into(),
+        "-l:libamdhip64.so".into(),
+    ];
+    flags.into_iter().fold(CProgram::unlinked("gaps.c"), CProgram::flag)
+}
+
 impl Job {
     fn start(scenario: &str, settings: &[(&str, &str)]) -> Self {
+        Self::start_program(CProgram::linked("gaps.c"), scenario, settings, None)
+    }
+
+    fn start_program(
+        program: CProgram,
+        scenario: &str,
+        settings: &[(&str, &str)],
+        libraries: Option<&Path>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let run = Run::new(CProgram::linked("gaps.c").build()).arg(scenario).arg(GAP_MS);
+        let run = Run::new(program.build()).arg(scenario).arg(GAP_MS);
+        let run = libraries.into_iter().fold(run, Run::library_dir);
         let run = Presence::Preloaded.applied_to(run).env("AIRAMP_TELEMETRY_DIR", folder.path());
         let run = run.env("AIRAMP_LOG", "info").env("AIRAMP_GHOST_INTERVAL_US", "5000");
         // A busy machine makes the emulated kernel slow, and with the usual share the interval longer than a gap.
@@ -38,7 +65,11 @@ impl Job {
     }
 
     fn with_ghosts(scenario: &str, settings: &[(&str, &str)]) -> Self {
-        Self::start(scenario, &[&[("AIRAMP_ENABLE_GHOST_KERNELS", "1")], settings].concat())
+        Self::start(scenario, &[&[ASKED_FOR], settings].concat())
+    }
+
+    fn on_hip(scenario: &str, settings: &[(&str, &str)]) -> Self {
+        Self::start_program(for_hip(), scenario, &[&[ASKED_FOR], settings].concat(), None)
     }
 
     fn snapshot(&self) -> Option<Snapshot> {
@@ -58,7 +89,9 @@ impl Job {
         let deadline = Instant::now() + LIMIT;
         while !holds(self) {
             let over = self.live.is_over() || Instant::now() > deadline;
-            assert!(!over, "{what} never came: {} ghosts\n{}", self.ghosts(), self.live.complaints());
+            // It may have come, and the program ended, since it was looked for.
+            let missed = over && !holds(self);
+            assert!(!missed, "{what} never came: {} ghosts\n{}", self.ghosts(), self.live.complaints());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -85,7 +118,16 @@ fn why_off(base: &Path) -> Option<String> {
 
 #[test]
 fn on_a_device_that_falls_asleep_they_run_and_are_measured_to_help() {
-    let mut job = Job::with_ghosts("plain", &[SLEEPY]);
+    assert_they_help(Job::with_ghosts("plain", &[SLEEPY]));
+}
+
+#[test]
+fn on_hip_they_help_as_well() {
+    assert_they_help(Job::on_hip("plain", &[SLEEPY]));
+}
+
+#[track_caller]
+fn assert_they_help(mut job: Job) {
     job.wait_until("a measurement", |job| job.snapshot().is_some_and(|seen| seen.ghosts_measured.is_some()));
     let (without, with) = job.snapshot().and_then(|seen| seen.ghosts_measured).expect("measured");
     assert!(with < without, "{with} ns with, {without} ns without");
@@ -97,7 +139,16 @@ fn on_a_device_that_falls_asleep_they_run_and_are_measured_to_help() {
 
 #[test]
 fn on_a_device_that_never_sleeps_they_switch_themselves_off_and_say_so() {
-    let mut job = Job::with_ghosts("plain", &[ALWAYS_SLOW]);
+    assert_they_end_where_they_bring_nothing(Job::with_ghosts("plain", &[ALWAYS_SLOW]));
+}
+
+#[test]
+fn on_hip_they_end_too_where_they_bring_nothing() {
+    assert_they_end_where_they_bring_nothing(Job::on_hip("plain", &[ALWAYS_SLOW]));
+}
+
+#[track_caller]
+fn assert_they_end_where_they_bring_nothing(mut job: Job) {
     job.wait_until("the end of ghosts", |job| job.why_off().is_some());
     let reason = job.why_off().expect("a reason");
     assert!(reason.contains("off in gaps of 32 to 128 ms") && reason.contains("without"), "{reason}");
@@ -123,17 +174,40 @@ fn nothing_is_launched_unless_somebody_asks_for_it() {
 }
 
 #[test]
-fn a_device_at_work_is_left_alone() {
-    let mut job = Job::with_ghosts("busy", &[SLEEPY]);
-    job.wait_until("the end of ghosts", |job| job.why_off().is_some());
-    assert!(job.why_off().is_some_and(|reason| reason.contains("at work")), "{:?}", job.why_off());
+fn a_device_that_still_works_on_the_last_calls_is_left_alone() {
+    for mut job in [Job::with_ghosts("busy", &[SLEEPY]), Job::on_hip("busy", &[SLEEPY])] {
+        job.wait_until("the end of ghosts", |job| job.why_off().is_some());
+        assert!(job.why_off().is_some_and(|reason| reason.contains("at work")), "{:?}", job.why_off());
+        job.finish();
+    }
+}
+
+/// What NVML may say, and what is said of it.
+const HINDRANCES: [(&str, &str); 3] =
+    [("work", "at work nearly all the time"), ("heat", "throttled"), ("shared", "other processes")];
+
+#[test]
+fn a_device_that_nvml_calls_busy_hot_or_shared_is_left_alone() {
+    let nvml = CProgram::unlinked("nvml.c").shared_library().build();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::os::unix::fs::symlink(nvml, folder.path().join("libnvidia-ml.so.1")).expect("a link");
+    for (said, told) in HINDRANCES {
+        let settings = [ASKED_FOR, SLEEPY, ("AIRAMP_TEST_NVML", said)];
+        let mut job = Job::start_program(CProgram::linked("gaps.c"), "plain", &settings, Some(folder.path()));
+        job.wait_until(told, |job| job.live.complaints().contains(told));
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(job.ghosts(), 0, "{said}");
+        job.finish();
+    }
+    let settings = [ASKED_FOR, SLEEPY, ("AIRAMP_TEST_NVML", "nothing")];
+    let mut job = Job::start_program(CProgram::linked("gaps.c"), "plain", &settings, Some(folder.path()));
+    job.wait_until("ghosts", |job| job.ghosts() > 20);
     job.finish();
 }
 
 /// But for the first milliseconds, since a kernel may be under way when that begins.
 #[track_caller]
-fn assert_none_during(scenario: &str, begins: &str) {
-    let mut job = Job::with_ghosts(scenario, &[SLEEPY]);
+fn assert_none_during(mut job: Job, begins: &str) {
     job.wait_until("ghosts", |job| job.ghosts() > 20);
     job.go_on();
     job.wait_until(begins, |job| job.live.has_said(begins));
@@ -156,12 +230,17 @@ impl Job {
 
 #[test]
 fn while_calls_follow_each_other_there_are_none() {
-    assert_none_during("dense", "dense");
+    assert_none_during(Job::with_ghosts("dense", &[SLEEPY]), "dense");
 }
 
 #[test]
 fn during_a_capture_there_are_none_and_it_is_not_spoilt() {
-    assert_none_during("capture", "capturing");
+    assert_none_during(Job::with_ghosts("capture", &[SLEEPY]), "capturing");
+}
+
+#[test]
+fn during_a_capture_on_hip_there_are_none_either() {
+    assert_none_during(Job::on_hip("capture", &[SLEEPY]), "capturing");
 }
 
 #[test]

@@ -128,3 +128,10 @@ fn an_exception_of_the_vendor_reaches_the_program() {
     assert_same(&run);
     assert!(with(&run).stderr_text().contains("index 1/1"), "the call that threw does not count");
 }
+
+#[test]
+fn a_forwarded_call_keeps_all_its_arguments_and_the_place_of_its_result() {
+    let library = CProgram::unlinked("forwarded.c").flag("-DVENDOR").shared_library().build();
+    let program = CProgram::linked_with_nccl_alone("forwarded.c").build();
+    assert_same(&Run::new(program).library_dir(vendor_dir(&library).path()));
+}

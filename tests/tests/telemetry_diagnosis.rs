@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use airamp_observer::view::{Bound, CommunicatorState, Finding, FindingKind, Job, Node};
+use airamp_observer::view::{Bound, CommunicatorState, Finding, FindingKind, Job, Node, Rank};
 use airamp_observer::{Observer, Options};
 use airamp_tests::live::LiveJob;
 use tempfile::TempDir;
@@ -194,12 +194,16 @@ fn a_rank_that_computes_longer_in_each_step_is_named_as_what_the_job_waits_for()
     let (_live, mut watcher) = at_work(base.path(), "straggler", &arguments, Duration::from_secs(60));
     let bound = |node: &Node| job(node, "straggler").is_some_and(|job| job.bound_by.what == Bound::Straggler);
     let node = watcher.until("the straggler", bound);
-    let job = job(&node, "straggler").expect("the job");
-    eprintln!("{}", job.bound_by.why);
-    assert!(job.bound_by.why.contains("rank 1"), "{:?}", job.bound_by);
-    let slowest =
-        job.ranks.iter().max_by(|one, other| one.lag_s.unwrap_or(0.0).total_cmp(&other.lag_s.unwrap_or(0.0)));
-    assert_eq!(slowest.and_then(|rank| rank.rank), Some(1), "{:#?}", job.ranks);
+    let why = job(&node, "straggler").map(|job| job.bound_by.why.clone()).expect("the job");
+    eprintln!("{why}");
+    assert!(why.contains("rank 1"), "{why}");
+    // At a single look another may have been later, on a busy machine.
+    watcher.until("rank 1 as the slowest", |node| job(node, "straggler").and_then(slowest) == Some(1));
+}
+
+fn slowest(job: &Job) -> Option<u32> {
+    let lag = |rank: &Rank| rank.lag_s.unwrap_or(0.0);
+    job.ranks.iter().max_by(|one, other| lag(one).total_cmp(&lag(other))).and_then(|rank| rank.rank)
 }
 
 #[test]
@@ -208,8 +212,9 @@ fn a_healthy_job_with_jitter_is_not_accused_of_anything() {
     let arguments = ["--compute-ms", "10", "--jitter-ms", "10", "--bytes", "262144"];
     let (_live, mut watcher) = at_work(base.path(), "healthy", &arguments, Options::default().hang_after);
     watcher.watch_for(Duration::from_secs(20));
-    // On a busy machine a call may really take much longer than those before it, and a rank really come late.
-    let may_be = [FindingKind::LatencySpike, FindingKind::LateCall];
+    // On a machine that gets busier a call may really take much longer than those before it, a rank really come late, and
+    // all steps really take longer; the claims about made-up times say when these are false.
+    let may_be = [FindingKind::LatencySpike, FindingKind::LateCall, FindingKind::SlowerPace];
     let false_ones: Vec<_> = watcher.found.iter().filter(|finding| !may_be.contains(&finding.kind)).collect();
     assert!(false_ones.is_empty(), "{false_ones:#?}");
     let node = watcher.look();

@@ -199,7 +199,8 @@ fn a_job_that_runs_is_recorded_until_it_is_told_and_goes_on() {
     until(&recorder, || recorder.complaints().contains("watching 2 processes"));
     // Something to be recorded.
     std::thread::sleep(Duration::from_millis(500));
-    recorder.signal(libc::SIGINT);
+    // Ctrl-C does the same, but is ignored by whatever a shell has started in the background.
+    recorder.signal(libc::SIGTERM);
     recorder.finish().assert_success();
     for rank in 0..2 {
         let trace = trace(&out, &format!("rank-{rank}.jsonl"));

@@ -1,0 +1,192 @@
+"""Runs jobs on a cluster of cluster.py, with the very scripts of deploy/slurm and its examples, spoils some of them, and prints what
+happened as JSON. The jobs' programs alone are ours: ranks on emulated GPUs, and stand-ins for torchrun and vLLM.
+tests/slurm.rs calls it and judges; nothing is left on the machine."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import urllib.request
+
+from cluster import NODES, PATH, PATIENCE, Cluster, Files, Job, until
+
+SETTINGS = 'mode = "shadow"\nlog = "info"\nmetrics_addr = "0.0.0.0"\nmetrics_port = 9400\n'
+EMULATED = ["libcuda.so.1", "libcudart.so.12", "libnccl.so.2"]
+STAND_INS = ["train", "torchrun", "vllm", "epilog"]
+
+
+def installed(options):
+    """What lies where below /opt: a whole install, one without the daemon, and airamp-srun alone."""
+    built, ours = options.artifacts, options.scripts
+    for name in ["airamp", "airampd", "airamp-rank"]:
+        yield built / name, f"airamp/bin/{name}"
+    yield built / "libairamp_accel.so", "airamp/lib/libairamp_accel.so"
+    for name in ["airamp-srun", "airamp-node"]:
+        yield ours / name, f"airamp/bin/{name}"
+        yield ours / name, f"no-daemon/bin/{name}"
+    yield built / "airamp", "no-daemon/bin/airamp"
+    yield built / "airamp-rank", "no-daemon/bin/airamp-rank"
+    yield built / "libairamp_accel.so", "no-daemon/lib/libairamp_accel.so"
+    yield ours / "airamp-srun", "alone/bin/airamp-srun"
+    yield built / "airamp-rank", "alone/bin/airamp-rank"
+    yield ours / "airamp-epilog", "airamp/slurm/airamp-epilog"
+    for name in ["tasks", "ddp", "vllm"]:
+        yield ours / f"examples/{name}.sbatch", f"examples/{name}.sbatch"
+    yield from ((built / "libairamp_emulated_cuda.so", f"emulated/{name}") for name in EMULATED)
+    own = pathlib.Path(__file__).resolve().parent
+    yield from ((own / name, f"test/{name}") for name in [*STAND_INS, "signals", "bare.sbatch"])
+
+
+def scrape(node, port):
+    try:
+        with urllib.request.urlopen(f"http://{node}:{port}/metrics", timeout=PATIENCE) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
+
+
+def ranks(node, port, workload):
+    """The ranks of a job whose calls the daemon of a node has counted."""
+    lines = [line for line in scrape(node, port).splitlines() if line.startswith("airamp_collective_calls_total{")]
+    return sorted({int(re.search(r'rank="(\d+)"', line)[1]) for line in lines if f'workload="{workload}"' in line})
+
+
+def watched(port, workload, expected):
+    """Who is shown where, once all are or patience has run out."""
+    until(lambda: all(ranks(node, port, workload) == there for node, there in zip(NODES, expected)))
+    return {node: ranks(node, port, workload) for node in NODES}
+
+
+def started(node, port):
+    found = re.search(r"^airampd_start_time_seconds (\S+)", scrape(node, port), re.MULTILINE)
+    return found and found[1]
+
+
+def small(tasks_a_node=1, nodes=2, gpus=0):
+    """Options of sbatch that make an example small."""
+    return [f"--nodes={nodes}", f"--ntasks-per-node={tasks_a_node}", f"--gpus-per-node={gpus}"]
+
+
+def start(cluster):
+    """All at once: nodes are shared."""
+    tasks = ["/opt/examples/tasks.sbatch", ["train"]]
+    job = {"tasks": Job(cluster, small(2, gpus=2), *tasks, AIRAMP_MODE="on")}
+    job["tasks"].runs(4)
+    job["second"] = Job(cluster, small(), *tasks)
+    job["ddp"] = Job(cluster, small(gpus=2), "/opt/examples/ddp.sbatch", ["train"], AIRAMP_METRICS_PORT="9401", AIRAMP_JOB="my-run")
+    job["vllm"] = Job(cluster, small(nodes=1, gpus=2), "/opt/examples/vllm.sbatch", ["a-model", "--seed", "1"], AIRAMP_METRICS_PORT="9402")
+    job["cancelled"] = Job(cluster, small(), *tasks, AIRAMP_METRICS_PORT="9403")
+    job["killed"] = Job(cluster, small(), *tasks, AIRAMP_METRICS_PORT="9404")
+    job["no_daemon"] = Job(cluster, small(), *tasks, PATH=f"/opt/no-daemon/bin:{PATH}", AIRAMP_METRICS_PORT="9405")
+    job["alone"] = Job(cluster, small(), *tasks, PATH=f"/opt/alone/bin:{PATH}", AIRAMP_METRICS_PORT="9406")
+    job["bare"] = Job(cluster, small(), "/opt/test/bare.sbatch", AIRAMP_METRICS_PORT="9407")
+    job["signals"] = Job(cluster, small(), "/opt/test/signals", AIRAMP_METRICS_PORT="9408")
+    return job
+
+
+def look(cluster, job):
+    """What can be seen of the jobs while they run."""
+    seen = {name: job[name].runs(2) for name in ["second", "cancelled", "killed", "no_daemon", "alone", "bare"]}
+    seen |= {"tasks": job["tasks"].runs(4), "ddp": job["ddp"].runs(4), "vllm": job["vllm"].runs(1)}
+    number = job["tasks"].number
+    inside = ["srun", f"--jobid={number}", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n1", "airamp"]
+    return {
+        "running": seen,
+        "tasks": watched(9400, number, [[0, 1], [2, 3]]),
+        "second": watched(9400, job["second"].number, [[0], [1]]),
+        "ddp": watched(9401, "my-run", [[0, 1], [2, 3]]),
+        "vllm": watched(9402, job["vllm"].number, [[0], []])["n1"],
+        "metrics": [line for line in scrape("n1", 9400).splitlines() if f'workload="{number}"' in line and "_info{" in line],
+        "status": cluster.ask(*inside, "status", "--once"),
+        "disable": cluster.ask(*inside, "disable", "--job", number),
+    }
+
+
+def spoil(cluster, job):
+    """Signals and faults, and what becomes of daemons and jobs."""
+    report = {}
+    tasks = job["tasks"]
+    first = started("n1", 9400)
+    cluster.ask("scancel", "--signal=USR1", tasks.number)
+    until(lambda: tasks.log().count("heard USR1") == 4)
+    report["signalled"] = {"heard": tasks.log().count("heard USR1"), "same_daemon": started("n1", 9400) == first is not None}
+
+    before = started("n2", 9400)
+    cluster.nodes[1].kill("airampd", tasks.number)
+    report["daemon_killed"] = {"back": until(lambda: started("n2", 9400) not in (None, before)), "job_runs": not tasks.is_over()}
+
+    cluster.ask("scancel", job["cancelled"].number)
+    report["cancelled"] = job["cancelled"].end()
+
+    for name in ["airamp-node", "airampd", "train", "airamp-rank"]:
+        cluster.nodes[1].kill(name, job["killed"].number)
+    report["killed"] = job["killed"].end()
+    report["attached"] = attach(cluster, job["bare"])
+
+    tasks.enough()
+    report["tasks"] = tasks.end()
+    # The daemon of the job that has just ended held the port.
+    report["taken_over"] = watched(9400, job["second"].number, [[0], [1]])
+    return report
+
+
+def attach(cluster, job):
+    """Daemons for a job that has none, from outside: away again, and once more until the job is cancelled."""
+    line = ["srun", f"--jobid={job.number}", "--overlap", "--nodes=2", "--ntasks-per-node=1", "airamp-node"]
+    before = ranks("n1", 9407, job.number)
+    step = cluster.begin(*line, AIRAMP_METRICS_PORT="9407")
+    seen = watched(9407, job.number, [[0], [1]])
+    until(lambda: ended_by_interrupts(step))
+    gone = until(lambda: not scrape("n1", 9407) and not scrape("n2", 9407))
+    runs = not job.is_over()
+    step = cluster.begin(*line, AIRAMP_METRICS_PORT="9407")
+    again = watched(9407, job.number, [[0], [1]])
+    cluster.ask("scancel", job.number)
+    step.communicate(timeout=PATIENCE)
+    return {"before": before, "seen": seen, "gone": gone, "job_runs": runs, "again": again}
+
+
+def ended_by_interrupts(step):
+    if step.poll() is None:
+        step.send_signal(signal.SIGINT)
+    return step.poll() is not None
+
+
+def finish(job):
+    codes = {"alone": 3}
+    for name in ["second", "ddp", "vllm", "no_daemon", "alone"]:
+        job[name].enough(codes.get(name, 0))
+    return {name: job[name].end() for name in ["second", "ddp", "vllm", "no_daemon", "alone", "bare", "signals"]}
+
+
+def run(cluster):
+    job = start(cluster)
+    report = {"numbers": {name: one.number for name, one in job.items()}, "seen": look(cluster, job)}
+    report |= spoil(cluster, job)
+    report |= finish(job)
+    # The last epilogs run after the jobs have left the queue.
+    until(lambda: not any(any(node.left().values()) for node in cluster.nodes))
+    report["left"] = {node.name: node.left() for node in cluster.nodes}
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--artifacts", type=pathlib.Path, required=True, help="what cargo has built")
+    parser.add_argument("--scripts", type=pathlib.Path, required=True, help="deploy/slurm")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="an empty folder")
+    parser.add_argument("--inside", action="store_true")
+    options = parser.parse_args()
+    if not options.inside:
+        apart = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        os.execvp(apart[0], [*apart, sys.executable, __file__, "--inside", *sys.argv[1:]])
+    files = Files(options.work, installed(options), SETTINGS)
+    files.take_effect()
+    print(json.dumps(run(Cluster()), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+//! What the built files are like, apart from what they do: the library exports nothing but what it stands in for and its own few
+//! questions, nothing in it is writable and executable, its tables are read-only after loading; and the threat model
+//! (docs/SECURITY.md) names only tests that there are.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use airamp_tests::{airamp, airampd, interposer, package_dir, rank_program};
+use object::elf::{
+    DF_1_NOW, DF_BIND_NOW, DT_FLAGS, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_TEXTREL, ET_DYN,
+    FileHeader64, PF_W, PF_X, PT_GNU_RELRO, PT_GNU_STACK, PT_LOAD,
+};
+use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol};
+
+/// Our own: docs/airamp.md and tests ask them.
+const OWN: [&str; 5] =
+    ["airampCallIndex", "airampCompressedCalls", "airampCompressionStats", "airampPlan", "airampTrialCalls"];
+
+fn root() -> PathBuf {
+    package_dir().parent().expect("the repository").to_path_buf()
+}
+
+struct Built {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Built {
+    fn of(path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { name, bytes: fs::read(path).expect("a built file") }
+    }
+
+    fn file(&self) -> ElfFile64<'_> {
+        ElfFile64::parse(&*self.bytes).expect("a 64-bit ELF file")
+    }
+
+    fn segments(&self) -> Vec<(u32, u32)> {
+        let header = FileHeader64::<Endianness>::parse(&*self.bytes).expect("a header");
+        let endian = header.endian().expect("an order of bytes");
+        let segments = header.program_headers(endian, &*self.bytes).expect("segments");
+        segments.iter().map(|segment| (segment.p_type(endian), segment.p_flags(endian))).collect()
+    }
+
+    /// The entries of the dynamic section: tag and value.
+    fn dynamic(&self) -> Vec<(u32, u64)> {
+        let file = self.file();
+        let endian = file.endian();
+        let header = file.elf_header();
+        let segments = header.program_headers(endian, &*self.bytes).expect("segments");
+        let found = segments.iter().find_map(|segment| segment.dynamic(endian, &*self.bytes).ok().flatten());
+        let entries = found.expect("a dynamic section");
+        entries.iter().filter_map(|entry| Some((entry.tag32(endian)?, entry.d_val(endian)))).collect()
+    }
+}
+
+fn built() -> Vec<Built> {
+    [interposer(), airamp(), airampd(), rank_program()].iter().map(|path| Built::of(path.as_ref())).collect()
+}
+
+#[test]
+fn the_library_exports_what_it_stands_in_for_and_its_own_questions() {
+    let library = Built::of(interposer().as_ref());
+    let file = library.file();
+    let strange: BTreeSet<_> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .filter_map(|symbol| symbol.name().ok())
+        .filter(|name| {
+            let vendors = name.strip_prefix('p').unwrap_or(name);
+            !(vendors.starts_with("nccl") || vendors.starts_with("mscclL") || vendors.starts_with("mscclR"))
+        })
+        .filter(|name| !name.contains("mscclUnloadAlgo") && *name != "dlsym" && !OWN.contains(name))
+        .collect();
+    assert!(strange.is_empty(), "exported without being meant: {strange:?}");
+}
+
+#[test]
+fn nothing_is_writable_and_executable_and_the_stack_is_not_executable() {
+    for built in built() {
+        for (kind, flags) in built.segments() {
+            if kind == PT_LOAD {
+                assert_ne!(flags & (PF_W | PF_X), PF_W | PF_X, "{}: a segment is both", built.name);
+            }
+        }
+        let stack = built.segments().into_iter().find(|(kind, _)| *kind == PT_GNU_STACK);
+        let (_, flags) = stack.unwrap_or_else(|| panic!("{}: does not say what its stack is", built.name));
+        assert_eq!(flags & PF_X, 0, "{}: wants an executable stack", built.name);
+    }
+}
+
+#[test]
+fn every_table_is_bound_at_loading_and_read_only_after_it() {
+    for built in built() {
+        let kinds: Vec<_> = built.segments().into_iter().map(|(kind, _)| kind).collect();
+        assert!(kinds.contains(&PT_GNU_RELRO), "{}: no relro", built.name);
+        let dynamic = built.dynamic();
+        let has =
+            |tag, bit| dynamic.iter().any(|(found, value)| *found == tag && value & u64::from(bit) != 0);
+        assert!(has(DT_FLAGS, DF_BIND_NOW) || has(DT_FLAGS_1, DF_1_NOW), "{}: binds lazily", built.name);
+        for tag in [DT_TEXTREL, DT_RPATH, DT_RUNPATH] {
+            assert!(!dynamic.iter().any(|(found, _)| *found == tag), "{}: has tag {tag}", built.name);
+        }
+        assert_eq!(
+            built.file().elf_header().e_type(built.file().endian()),
+            ET_DYN,
+            "{}: not relocatable",
+            built.name
+        );
+    }
+}
+
+#[test]
+fn the_library_needs_the_c_library_and_nothing_of_the_gpu() {
+    let library = Built::of(interposer().as_ref());
+    let needed = library.dynamic().iter().filter(|(tag, _)| *tag == DT_NEEDED).count();
+    assert!(needed <= 4, "{needed} libraries are needed");
+    let file = library.file();
+    let imported: Vec<_> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined())
+        .filter_map(|symbol| symbol.name().ok())
+        .filter(|name| ["cu", "hip", "nccl", "nvml"].iter().any(|vendor| name.starts_with(vendor)))
+        .collect();
+    assert!(imported.is_empty(), "linked against the GPU: {imported:?}");
+}
+
+/// Lines of the threat model's tables end in `path::test`, or in `fuzz: target`.
+#[test]
+fn every_test_that_the_threat_model_names_exists() {
+    let page = fs::read_to_string(root().join("docs/SECURITY.md")).expect("the threat model");
+    let mut named = 0;
+    for quoted in page.split('`').skip(1).step_by(2) {
+        if let Some((file, test)) = quoted.split_once("::") {
+            let text =
+                fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
+            named += 1;
+        } else if let Some(target) = quoted.strip_prefix("fuzz: ") {
+            assert!(
+                root().join(format!("fuzz/targets/{target}.rs")).exists(),
+                "there is no fuzz target {target}"
+            );
+            named += 1;
+        }
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.contains("| test")).count();
+    assert!(named >= rows && rows > 20, "{rows} lines, {named} tests");
+}

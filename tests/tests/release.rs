@@ -1,0 +1,309 @@
+//! The tree of a release, made here from a plain build: it is complete, runs from wherever it lies, says what it is made
+//! of, and is the same bytes each time. What the release build itself adds (glibc 2.28) is checked by the same program.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use airamp_tests::packages::{LIMIT, deploy, have, listed, make_tree, package, repository, tree};
+use airamp_tests::{End, Run, skip};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use serde_json::Value;
+
+#[test]
+fn the_tree_has_programs_library_pages_completions_settings_and_documents() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let names = listed(tree());
+    let version = env!("CARGO_PKG_VERSION");
+    let library = format!("lib/libairamp_accel.so.{version}");
+    for name in [
+        "bin/airamp",
+        "bin/airampd",
+        "bin/airamp-rank",
+        "lib/libairamp_accel.so",
+        library.as_str(),
+        "lib/airamp/libairamp_emulated_cuda.so",
+        "lib/airamp/libairamp_emulated_hip.so",
+        "etc/airamp.conf",
+        "share/man/man1/airamp.1",
+        "share/man/man1/airamp-run.1",
+        "share/man/man8/airampd.8",
+        "share/bash-completion/completions/airamp",
+        "share/zsh/site-functions/_airamp",
+        "share/fish/vendor_completions.d/airamp.fish",
+        "share/airamp/prometheus/airamp.rules.yml",
+        "share/airamp/grafana/airamp.json",
+        "share/airamp/systemd/airampd.service",
+        "share/doc/airamp/LICENSE",
+        "share/doc/airamp/THIRD-PARTY-LICENCES.txt",
+        "share/doc/airamp/airamp-accel.cdx.json",
+    ] {
+        assert!(names.contains(name), "{name} is not in the tree");
+    }
+    let link = fs::read_link(tree().join("lib/libairamp_accel.so")).expect("a link");
+    assert_eq!(link, Path::new(library.strip_prefix("lib/").expect("below lib")));
+    Run::new("bash")
+        .arg("-n")
+        .arg(tree().join("share/bash-completion/completions/airamp"))
+        .run()
+        .assert_success();
+}
+
+/// Programs of a tree somewhere else, with nothing of this machine's settings.
+fn moved() -> tempfile::TempDir {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let archive = package("tar", tree(), out.path());
+    Run::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(out.path()).run().assert_success();
+    let version = env!("CARGO_PKG_VERSION");
+    fs::rename(out.path().join(format!("airamp-accel-{version}-x86_64")), out.path().join("elsewhere"))
+        .expect("a rename");
+    out
+}
+
+#[test]
+fn the_archive_runs_from_whatever_folder_it_is_unpacked_into_and_writes_nothing_there() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let out = moved();
+    let home = out.path().join("elsewhere");
+    let before = listed(&home);
+    let run = |words: &[&str]| {
+        let program = Run::new(home.join("bin/airamp")).args(words).env("AIRAMP_CONFIG", "/dev/null");
+        program.env("XDG_RUNTIME_DIR", out.path()).run()
+    };
+    let outcome = run(&["run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+    let library = home.join("lib/libairamp_accel.so");
+    assert_eq!(outcome.assert_success().stdout_text().trim_end(), library.to_string_lossy());
+    let words = ["bench", "--sizes", "64KiB", "--datatypes", "float32", "--iterations", "1", "--warmup", "1"];
+    let table = run(&words);
+    assert!(table.assert_success().stdout_text().contains("vNMSE"), "{table}");
+    assert_eq!(listed(&home), before, "an installed tree was written to");
+}
+
+#[test]
+fn the_same_files_give_the_same_tree_and_archive() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let again = make_tree(&out.path().join("another/tree"));
+    let [first, second] = [(tree(), "a"), (again.as_path(), "b")].map(|(tree, folder)| {
+        let archive = package("tar", tree, &out.path().join(folder));
+        fs::read(archive).expect("an archive")
+    });
+    assert!(first == second, "two archives differ");
+}
+
+/// The glibc of the machine on which plain cargo built the tree may be newer than what a release asks for.
+const ANY: &str = "2.99";
+
+#[test]
+fn every_binary_is_protected_and_a_symbol_above_the_floor_is_named() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let check = |glibc: &str| deploy("release/check-binaries").arg(tree()).args(["--glibc", glibc]).run();
+    let report = check(ANY);
+    let text = report.assert_success().stdout_text();
+    assert_eq!(text.lines().filter(|line| line.contains("versioned symbols")).count(), 6, "{text}");
+    let refused = check("2.4");
+    assert_eq!(refused.end, End::Code(1), "{refused}");
+    assert!(refused.stderr_text().contains(" takes GLIBC_2."), "{refused}");
+}
+
+#[test]
+fn a_binary_without_protections_or_with_a_foreign_library_is_refused() {
+    if !have(&["cc", "python3"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("tree")).expect("a folder");
+    fs::write(path("foreign.c"), "int foreign(void) { return 1; }").expect("a source");
+    fs::write(path("main.c"), "int foreign(void); int main(void) { return foreign(); }").expect("a source");
+    let cc = |words: &[&str]| Run::new("cc").args(words).run().assert_success().end;
+    let (foreign, main) = (path("libforeign.so"), path("tree/main"));
+    let of = |path: &Path| path.to_string_lossy().into_owned();
+    cc(&["-shared", "-Wl,-soname,libforeign.so", "-o", &of(&foreign), &of(&path("foreign.c"))]);
+    let flags = ["-Wl,-z,execstack", "-Wl,-z,lazy", "-Wl,-z,norelro", "-Wl,-rpath,/somewhere"];
+    cc(&[&["-o", &of(&main), &of(&path("main.c")), &of(&foreign)], flags.as_slice()].concat());
+    let refused = deploy("release/check-binaries").arg(path("tree")).args(["--glibc", ANY]).run();
+    assert_eq!(refused.end, End::Code(1), "{refused}");
+    let said = refused.stderr_text();
+    for fault in
+        ["needs libforeign.so", "no RELRO", "not bound", "executable stack", "not stripped", "search path"]
+    {
+        assert!(said.contains(fault), "{fault}: {refused}");
+    }
+}
+
+/// A copy of the tree whose files claim to be for aarch64, all of them or only those below a folder.
+fn claimed_for_aarch64(folder: &Path, below: &str) -> PathBuf {
+    const MACHINE: Range<usize> = 18..20;
+    let copy = folder.join("tree");
+    Run::new("cp").arg("-a").arg(tree()).arg(&copy).run().assert_success();
+    for name in listed(&copy).iter().filter(|name| name.starts_with(below)) {
+        let path = copy.join(name);
+        let Ok(mut bytes) = fs::read(&path) else { continue };
+        if path.is_symlink() || !bytes.starts_with(b"\x7fELF") {
+            continue;
+        }
+        bytes[MACHINE].copy_from_slice(&object::elf::EM_AARCH64.to_le_bytes());
+        let date = fs::metadata(&path).and_then(|data| data.modified()).expect("a date");
+        fs::write(&path, bytes).expect("written");
+        fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(date)).expect("a date");
+    }
+    copy
+}
+
+#[test]
+fn packages_are_for_the_processor_that_the_files_are_for() {
+    if !have(&["dpkg-deb", "rpmbuild", "python3"]) {
+        return;
+    }
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let tree = claimed_for_aarch64(out.path(), "");
+    let made = ["tar", "deb", "rpm", "wheel"].map(|kind| package(kind, &tree, out.path()));
+    let ends = ["-aarch64.tar.gz", "_arm64.deb", ".aarch64.rpm", "_aarch64.whl"];
+    for (path, end) in made.iter().zip(ends) {
+        assert!(path.to_string_lossy().ends_with(end), "{}", path.display());
+    }
+    let field = Run::new("dpkg-deb").arg("--field").arg(&made[1]).arg("Architecture").run();
+    assert_eq!(field.assert_success().stdout_text().trim_end(), "arm64");
+    let files = Run::new("dpkg-deb").arg("--contents").arg(&made[1]).run().assert_success().stdout_text();
+    assert!(files.contains("./usr/lib/aarch64-linux-gnu/libairamp_accel.so"), "{files}");
+    let asked =
+        Run::new("rpm").args(["-qp", "--queryformat", "%{ARCH}"]).arg(&made[2]).env("HOME", out.path());
+    assert_eq!(asked.run().assert_success().stdout_text(), "aarch64");
+}
+
+#[test]
+fn a_tree_of_two_processors_and_one_that_large_pages_cannot_load_are_refused() {
+    if !have(&["python3"]) {
+        return;
+    }
+    for (below, fault) in [("bin/", "several processors: aarch64, x86_64"), ("", "pages of 65536 bytes")] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let tree = claimed_for_aarch64(folder.path(), below);
+        let refused = deploy("release/check-binaries").arg(tree).args(["--glibc", ANY]).run();
+        assert_eq!(refused.end, End::Code(1), "{refused}");
+        assert!(refused.stderr_text().contains(fault), "{fault}: {refused}");
+    }
+}
+
+/// Stands around the two files with aarch64's instructions as the interposer does.
+const AROUND: &str = r#"#![crate_type = "lib"]
+mod forward {
+    #[path = "@SOURCES@/forward/aarch64.rs"]
+    mod processor;
+    use std::sync::atomic::AtomicUsize;
+    #[allow(non_camel_case_types)]
+    enum Name { ncclFirst, ncclLast = 4000 }
+    static TARGETS: [AtomicUsize; 4001] = [const { AtomicUsize::new(0) }; 4001];
+    processor::jump!(ncclFirst);
+    processor::jump!(ncclLast);
+    extern "C" fn find(index: usize) -> usize { TARGETS[index].as_ptr() as usize }
+}
+mod dlsym {
+    #[path = "@SOURCES@/dlsym/aarch64.rs"]
+    mod processor;
+    use std::{ffi::{c_char, c_void}, sync::atomic::{AtomicUsize, Ordering}};
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn find_real() -> usize { REAL.load(Ordering::Acquire) }
+    unsafe extern "C" fn is_absent(_: *mut c_void, name: *const c_char) -> bool { name.is_null() }
+    unsafe extern "C" fn by_handle(handle: *mut c_void, _: *const c_char) -> *mut c_void { handle }
+}
+"#;
+
+#[test]
+fn the_instructions_for_aarch64_assemble() {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    let asked = Run::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).run();
+    let libraries = asked.assert_success().stdout_text();
+    if !Path::new(libraries.trim_end()).is_dir() {
+        return skip(&format!("no standard library of Rust for it: rustup target add {TARGET}"));
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, object) = (folder.path().join("around.rs"), folder.path().join("around.o"));
+    let sources = repository().join("crates/interposer/src");
+    fs::write(&source, AROUND.replace("@SOURCES@", &sources.to_string_lossy())).expect("a source");
+    let words = ["--edition", "2024", "--target", TARGET, "-O", "--emit", "obj", "-o"];
+    let rustc = Run::new("rustc").args(words).arg(&object).arg(&source).time_limit(LIMIT);
+    rustc.run().assert_success();
+    let bytes = fs::read(&object).expect("an object file");
+    let file = object::File::parse(&*bytes).expect("an ELF file");
+    for name in ["dlsym", "ncclFirst", "ncclLast"] {
+        let symbol = file.symbol_by_name(name).unwrap_or_else(|| panic!("{name} is not exported"));
+        let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
+        let code = section.expect("a section").data().expect("instructions");
+        let start = usize::try_from(symbol.address()).expect("an offset");
+        // Who jumps here by a register lands on `bti c`.
+        assert_eq!(code[start..start + 4], 0xd503_245f_u32.to_le_bytes(), "{name}");
+    }
+}
+
+fn bill() -> Value {
+    let text = fs::read_to_string(tree().join("share/doc/airamp/airamp-accel.cdx.json")).expect("the list");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn the_list_of_dependencies_is_whole_and_each_has_a_licence_and_its_text() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let bill = bill();
+    assert_eq!((bill["bomFormat"].as_str(), bill["specVersion"].as_str()), (Some("CycloneDX"), Some("1.5")));
+    let components = bill["components"].as_array().expect("components");
+    let names: Vec<&str> = components.iter().filter_map(|one| one["name"].as_str()).collect();
+    for name in ["airamp-interposer", "clap", "hyper", "libc", "ring", "rust-std", "serde"] {
+        assert!(names.contains(&name), "{name} is not in the list");
+    }
+    for name in ["airamp-tests", "loom", "proptest", "stateright", "vt100"] {
+        assert!(!names.contains(&name), "{name} is not shipped");
+    }
+    let texts =
+        fs::read_to_string(tree().join("share/doc/airamp/THIRD-PARTY-LICENCES.txt")).expect("the texts");
+    for component in components {
+        let expression = component["licenses"][0]["expression"].as_str().unwrap_or_default();
+        let called =
+            format!("{} {}", component["name"].as_str().unwrap(), component["version"].as_str().unwrap());
+        assert!(!expression.is_empty(), "{called} has no licence");
+        let is_ours = called.starts_with("airamp");
+        assert!(
+            is_ours || component["hashes"].is_array() || called.starts_with("rust-std"),
+            "{called} has no sum"
+        );
+        assert!(is_ours || texts.contains(&format!("\n{called} (")), "{called} has no licence text");
+    }
+    let known = |name: &Value| components.iter().any(|one| one["bom-ref"] == *name);
+    for entry in bill["dependencies"].as_array().expect("a graph") {
+        let uses = entry["dependsOn"].as_array().expect("a list");
+        assert!(uses.iter().all(known), "{entry}");
+    }
+}
+
+#[test]
+fn a_crate_without_a_licence_text_fails_the_release() {
+    if !have(&["python3"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let asked = |licence: &str| {
+        let manifest = folder.path().join("Cargo.toml");
+        let script = format!(
+            "import dependencies\nprint(dependencies.texts_of({{'name': 'none', 'version': '1', 'license': '{licence}', \
+             'manifest_path': '{}'}}))",
+            manifest.display()
+        );
+        let path = repository().join("deploy/release");
+        Run::new("python3").args(["-B", "-c", &script]).env("PYTHONPATH", path).run()
+    };
+    assert!(asked("MIT").stderr_text().contains("none 1 (MIT) brings no licence text"), "{}", asked("MIT"));
+    assert!(asked("MIT OR Apache-2.0").assert_success().stdout_text().contains("LICENSE"));
+    fs::write(folder.path().join("LICENSE-MIT"), "text").expect("a file");
+    assert!(asked("MIT").assert_success().stdout_text().contains("LICENSE-MIT"));
+}

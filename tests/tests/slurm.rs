@@ -1,0 +1,220 @@
+//! deploy/slurm on Debian's Slurm: two nodes in namespaces of their own, the examples as they are, ranks on emulated GPUs as
+//! their programs, and what goes wrong planted. `tests/slurm` has the cluster and runs the jobs, once for all tests
+//! here; what is claimed of them is here.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use airamp_tests::artifacts::folder;
+use airamp_tests::{Run, airamp, airampd, interposer, package_dir, rank_program, skip_outside_ci};
+use serde_json::{Value, json};
+
+/// What tests/slurm/jobs.py reports; `None` after a loud skip.
+#[track_caller]
+fn report() -> Option<&'static Value> {
+    // A cluster that fails does so once, not for each test again.
+    static REPORT: OnceLock<Result<Value, String>> = OnceLock::new();
+    if let Err(lacking) = is_possible() {
+        skip_outside_ci(&lacking);
+        return None;
+    }
+    Some(REPORT.get_or_init(run).as_ref().unwrap_or_else(|failure| panic!("{failure}")))
+}
+
+fn is_possible() -> Result<(), String> {
+    let output = |program: &str, arguments: &[&str]| Command::new(program).args(arguments).output();
+    let programs = ["slurmctld", "slurmd", "sbatch", "munged", "ip"];
+    if let Some(program) = programs.into_iter().find(|program| output(program, &["-V"]).is_err()) {
+        return Err(format!("there is no {program}: apt-get install slurm-wlm munge iproute2"));
+    }
+    let apart = ["--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "true"];
+    let can = output("unshare", &apart).is_ok_and(|output| output.status.success());
+    can.then_some(()).ok_or_else(|| "namespaces cannot be made here: that needs root".to_owned())
+}
+
+fn run() -> Result<Value, String> {
+    for artifact in [airamp(), airampd(), interposer(), rank_program()] {
+        assert!(artifact.exists());
+    }
+    let work = tempfile::tempdir().expect("a folder");
+    let run = Run::new("python3").arg(package_dir().join("slurm/jobs.py"));
+    let run =
+        run.arg("--artifacts").arg(folder()).arg("--scripts").arg(package_dir().join("../deploy/slurm"));
+    let run = run.arg("--work").arg(work.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let outcome = run.time_limit(Duration::from_secs(600)).run();
+    assert_eq!(std::fs::read_dir(work.path()).expect("the folder").count(), 0, "something was left behind");
+    serde_json::from_slice(&outcome.stdout).map_err(|error| format!("{error}: {outcome}"))
+}
+
+fn log<'a>(report: &'a Value, job: &str) -> &'a str {
+    report[job]["log"].as_str().unwrap_or_else(|| panic!("no log of {job}: {report:#}"))
+}
+
+#[track_caller]
+fn assert_ended(report: &Value, job: &str, state: &str, code: &str) {
+    let end = &report[job];
+    assert_eq!((&end["state"], &end["code"]), (&json!(state), &json!(code)), "{job}: {}", log(report, job));
+}
+
+/// Counts the telemetry of its own that a job left on the nodes, before the epilog ran.
+#[track_caller]
+fn files_left(report: &Value, job: &str) -> u64 {
+    let nodes = report[job]["files_before_epilog"].as_object().expect("counts by node");
+    assert!(!nodes.is_empty(), "no epilog ran for {job}");
+    nodes.values().filter_map(Value::as_u64).sum()
+}
+
+#[test]
+fn a_job_of_tasks_has_the_library_in_every_rank_and_a_daemon_on_every_node() {
+    let Some(report) = report() else { return };
+    assert_ended(report, "tasks", "COMPLETED", "0:0");
+    let log = log(report, "tasks");
+    assert_eq!(log.matches("preloads /opt/airamp/lib/libairamp_accel.so").count(), 4, "{log}");
+    assert_eq!(report["seen"]["tasks"], json!({ "n1": [0, 1], "n2": [2, 3] }));
+}
+
+#[test]
+fn the_metrics_name_the_job_by_slurms_number() {
+    let Some(report) = report() else { return };
+    let number = &report["numbers"]["tasks"];
+    let lines: Vec<&str> =
+        report["seen"]["metrics"].as_array().expect("lines").iter().flat_map(Value::as_str).collect();
+    let job = format!("airamp_job_info{{workload=\"{number}\",name=\"{number}\",source=\"slurm\"");
+    assert!(lines.iter().any(|line| line.starts_with(&job) && line.contains("mode=\"on\"")), "{lines:#?}");
+    let rank = |line: &&&str| line.starts_with("airamp_rank_info{") && line.contains("step_id=\"");
+    assert_eq!(lines.iter().filter(rank).count(), 2, "{lines:#?}");
+    let status = report["seen"]["status"].as_str().expect("text");
+    assert!(status.contains(&format!("job {number} (slurm)  user trainer  running  mode on")), "{status}");
+}
+
+#[test]
+fn an_order_to_the_job_by_its_number_reaches_its_ranks_on_a_node() {
+    let Some(report) = report() else { return };
+    let said = report["seen"]["disable"].as_str().expect("text");
+    assert_eq!(said.matches("was told; the switch is agreed with all ranks").count(), 2, "{said}");
+}
+
+#[test]
+fn the_clusters_settings_hold_and_the_jobs_own_variables_win() {
+    let Some(report) = report() else { return };
+    let line = |job: &str, setting: &str| {
+        let found = log(report, job).lines().find(|line| line.starts_with(setting)).unwrap_or_default();
+        found.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("second", "mode "), "mode shadow /etc/airamp.conf:1");
+    assert_eq!(line("tasks", "mode "), "mode on environment");
+    assert_eq!(line("tasks", "metrics_port "), "metrics_port 9400 /etc/airamp.conf:4");
+    assert_eq!(line("ddp", "metrics_port "), "metrics_port 9401 environment");
+}
+
+#[test]
+fn torchrun_and_a_server_are_started_by_the_other_examples() {
+    let Some(report) = report() else { return };
+    assert_ended(report, "ddp", "COMPLETED", "0:0");
+    assert_ended(report, "vllm", "COMPLETED", "0:0");
+    assert_eq!(report["seen"]["ddp"], json!({ "n1": [0, 1], "n2": [2, 3] }), "under the name that was given");
+    assert_eq!(report["seen"]["vllm"], json!([0]));
+}
+
+#[test]
+fn a_job_tidies_up_after_itself_and_the_nodes_are_as_before() {
+    let Some(report) = report() else { return };
+    for job in ["tasks", "second", "ddp", "vllm", "no_daemon", "signals", "cancelled"] {
+        assert_eq!(files_left(report, job), 0, "{job}: {}", log(report, job));
+    }
+    let nothing = json!({ "processes": [], "files": [], "ports": [] });
+    assert_eq!(report["left"], json!({ "n1": nothing, "n2": nothing }));
+}
+
+#[test]
+fn what_a_killed_job_leaves_is_taken_away_by_the_epilog() {
+    let Some(report) = report() else { return };
+    assert_eq!(files_left(report, "killed"), 1);
+    assert_eq!((&report["left"]["n1"]["files"], &report["left"]["n2"]["files"]), (&json!([]), &json!([])));
+}
+
+#[test]
+fn a_cancelled_job_takes_its_daemons_with_it() {
+    let Some(report) = report() else { return };
+    assert_ended(report, "cancelled", "CANCELLED", "0:15");
+    assert_eq!(log(report, "cancelled").matches("heard TERM").count(), 2, "{}", log(report, "cancelled"));
+}
+
+#[test]
+fn of_two_jobs_on_a_node_one_daemon_shows_both_and_the_other_takes_over() {
+    let Some(report) = report() else { return };
+    let both = json!({ "n1": [0], "n2": [1] });
+    assert_eq!((&report["seen"]["second"], &report["taken_over"]), (&both, &both));
+    assert_ended(report, "second", "COMPLETED", "0:0");
+    let log = log(report, "second");
+    // Said once by each node, however often it was tried.
+    assert_eq!(log.matches("airampd ended with code 4 (the port is in use").count(), 2, "{log}");
+    assert_eq!(log.matches("is in use by another program").count(), 2, "{log}");
+}
+
+#[test]
+fn a_daemon_that_is_killed_comes_back_and_one_that_is_missing_is_not_missed() {
+    let Some(report) = report() else { return };
+    assert_eq!(report["daemon_killed"], json!({ "back": true, "job_runs": true }));
+    assert!(log(report, "tasks").contains("n2: airampd ended with code 137"), "{}", log(report, "tasks"));
+    assert_ended(report, "no_daemon", "COMPLETED", "0:0");
+    let said = log(report, "no_daemon");
+    assert_eq!(said.matches("code 127 (it is not installed here)").count(), 2, "{said}");
+}
+
+#[test]
+fn without_anything_of_ours_the_job_runs_as_under_srun() {
+    let Some(report) = report() else { return };
+    assert_ended(report, "alone", "FAILED", "3:0");
+    let said = log(report, "alone");
+    for words in ["the job runs without the library", "no airampd is started", "task 0 preloads nothing"] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn codes_signals_and_input_are_those_of_srun() {
+    let Some(report) = report() else { return };
+    let log = log(report, "signals");
+    let of = |who: &str| {
+        let lines = log.lines().filter_map(|line| line.strip_prefix(who)?.strip_prefix(' '));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(of("srun").len(), 5, "{log}");
+    assert_eq!(of("airamp-srun"), of("srun"), "{log}");
+    assert!(
+        of("srun").contains(&"code 7".to_owned()) && of("srun").contains(&"input hello".to_owned()),
+        "{log}"
+    );
+    // A signal that Slurm sends to the job's steps reaches each task once, and ends no daemon.
+    assert_eq!(report["signalled"], json!({ "heard": 4, "same_daemon": true }));
+}
+
+#[test]
+fn daemons_can_be_attached_to_a_job_that_runs_and_taken_away_again() {
+    let Some(report) = report() else { return };
+    let shown = json!({ "n1": [0], "n2": [1] });
+    let attached = &report["attached"];
+    assert_eq!((&attached["before"], &attached["seen"], &attached["again"]), (&json!([]), &shown, &shown));
+    assert_eq!((&attached["gone"], &attached["job_runs"]), (&json!(true), &json!(true)));
+    // The second ones have nothing but Slurm's signal to tell them that the job was cancelled.
+    assert_ended(report, "bare", "CANCELLED", "0:15");
+    assert_eq!(files_left(report, "bare"), 0, "{}", log(report, "bare"));
+}
+
+#[test]
+fn every_script_is_one_that_its_shell_takes() {
+    let scripts = package_dir().join("../deploy/slurm");
+    let files = [scripts.clone(), scripts.join("examples")].map(|folder| files_in(&folder)).concat();
+    assert!(files.len() >= 6, "{files:?}");
+    for file in files {
+        Run::new("bash").arg("-n").arg(&file).run().assert_success();
+    }
+}
+
+fn files_in(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the folder").flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_file()).collect()
+}
