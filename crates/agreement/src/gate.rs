@@ -3,7 +3,7 @@
 //! The gate decides nothing. `entry` is for any thread; everything else is for the control thread.
 //!
 //! A call reserves its index and then loads the pledge; the control thread stores the pledge and then loads the
-//! number of reserved calls. All of it is sequentially consistent, so one of the two sees the other: no call at or
+//! lowest index that no call has reserved or, captured, gone by. All of it is sequentially consistent, so one of the two sees the other: no call at or
 //! above a granted pledge passes unaware of it.
 
 mod switches;
@@ -92,8 +92,8 @@ impl Gate {
         self.switches.since(index).unwrap_or(0)
     }
 
-    /// Closes the gate at `at`, unless a call at or above it is reserved already (`reserved` is the number of
-    /// reserved calls), or a later switch is agreed, or so many switches lie ahead that there is no place for
+    /// Closes the gate at `at`, unless a call at or above it is reserved already (`reserved` is the lowest
+    /// index that none has reserved or gone by), or a later switch is agreed, or so many switches lie ahead that there is no place for
     /// another: the call that was reserved last may not have asked for its plan yet.
     pub fn try_pledge(&self, at: u64, reserved: impl FnOnce() -> u64) -> Result<(), u64> {
         let over = self.turn();

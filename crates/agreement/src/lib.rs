@@ -15,6 +15,6 @@ pub use gate::{Gate, GateError};
 pub use leader::{Leader, LeaderAction, LeaderEvent, LeaderTimer};
 pub use member::{Member, MemberAction, MemberEvent, MemberTimer, Settled};
 pub use message::{
-    At, Capable, Hello, LAST_INDEX, LONGEST_REPORT, LONGEST_TEXT, MOST_TERMS, MOST_TUNINGS, Order,
+    At, Capable, Hello, LAST_INDEX, LONGEST_TEXT, MOST_REPORT_BYTES, MOST_TERMS, MOST_TUNINGS_TOLD, Order,
     PLAN_BYTES, PROTOCOL, Plan, Rank, Term, ToLeader, ToMember, VENDOR_PLAN,
 };

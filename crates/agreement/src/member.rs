@@ -7,7 +7,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
-use crate::message::{At, Capable, Hello, LONGEST_REPORT, Order, Plan, ToLeader, ToMember, one_line};
+use crate::message::{At, Capable, Hello, MOST_REPORT_BYTES, Order, Plan, ToLeader, ToMember, one_line};
 pub use events::{MemberAction, MemberEvent, MemberTimer, Settled};
 use standing::Standing;
 use std::mem;
@@ -118,7 +118,7 @@ impl Member {
             }
             MemberEvent::Connected(result) => self.connected(result, out),
             MemberEvent::Report(report) => {
-                if matches!(self.phase, Phase::On(_)) && report.len() <= LONGEST_REPORT {
+                if matches!(self.phase, Phase::On(_)) && report.len() <= MOST_REPORT_BYTES {
                     out.say(ToLeader::Report(report));
                 }
             }

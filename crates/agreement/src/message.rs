@@ -109,8 +109,8 @@ pub enum ToMember {
 /// Most terms that a Hello or a Ready may carry, and the longest text in any message.
 pub const MOST_TERMS: usize = 64;
 pub const LONGEST_TEXT: usize = 512;
-pub const MOST_TUNINGS: usize = 256;
-pub const LONGEST_REPORT: usize = 1024;
+pub const MOST_TUNINGS_TOLD: usize = 256;
+pub const MOST_REPORT_BYTES: usize = 1024;
 /// No communicator makes so many calls: an index above it is a lie, and sums of indices below it do not overflow.
 pub const LAST_INDEX: u64 = 1 << 48;
 
@@ -120,13 +120,13 @@ impl ToLeader {
         match self {
             Self::Hello(hello) => are_within_bounds(&hello.terms),
             Self::Ready(Ok(capable)) => {
-                are_within_bounds(&capable.terms) && capable.tunings.len() <= MOST_TUNINGS
+                are_within_bounds(&capable.terms) && capable.tunings.len() <= MOST_TUNINGS_TOLD
             }
             Self::Ready(Err(reason)) | Self::Connected(Err(reason)) | Self::Distrust { reason } => {
                 reason.len() <= LONGEST_TEXT
             }
             Self::Refuse { reserved, reason, .. } => *reserved <= LAST_INDEX && reason.len() <= LONGEST_TEXT,
-            Self::Report(report) => report.len() <= LONGEST_REPORT,
+            Self::Report(report) => report.len() <= MOST_REPORT_BYTES,
             Self::Pledge { .. }
             | Self::Connected(Ok(()))
             | Self::Ask { .. }
@@ -225,19 +225,19 @@ mod tests {
             hello(terms(&[("a", &long)])),
             hello(terms(&[(&long, "b")])),
             ready(many.clone(), Vec::new()),
-            ready(Vec::new(), vec![(0, 0); MOST_TUNINGS + 1]),
+            ready(Vec::new(), vec![(0, 0); MOST_TUNINGS_TOLD + 1]),
             ToLeader::Ready(Err(long.clone())),
             ToLeader::Connected(Err(long.clone())),
             ToLeader::Distrust { reason: long.clone() },
             ToLeader::Refuse { number: 0, reserved: 0, reason: long },
             ToLeader::Refuse { number: 0, reserved: LAST_INDEX + 1, reason: String::new() },
-            ToLeader::Report(vec![0; LONGEST_REPORT + 1]),
+            ToLeader::Report(vec![0; MOST_REPORT_BYTES + 1]),
         ] {
             assert!(!message.is_within_bounds(), "{message:?}");
         }
         assert!(hello(many[1..].to_vec()).is_within_bounds());
-        assert!(ready(many[1..].to_vec(), vec![(0, 0); MOST_TUNINGS]).is_within_bounds());
-        assert!(ToLeader::Report(vec![0; LONGEST_REPORT]).is_within_bounds());
+        assert!(ready(many[1..].to_vec(), vec![(0, 0); MOST_TUNINGS_TOLD]).is_within_bounds());
+        assert!(ToLeader::Report(vec![0; MOST_REPORT_BYTES]).is_within_bounds());
     }
 
     #[test]

@@ -2,12 +2,12 @@
 //! front, a stream for the kernels, events, and host memory that the counters are copied to. Acquired
 //! as a whole before the first such call, so that a call only enqueues; given back as a whole.
 
+use crate::captures::{CAPTURES, Captures};
 use crate::plan::SLOTS;
 use airamp_codec::Stats;
 use airamp_kernels::loader::{STATS_BYTES, read_stats};
 use airamp_vendor::gpu::{Buffer, Capture, Event, Gpu, GpuError, PinnedBuffer, Priority, Stream};
 use airamp_vendor_abi::cuda::DevicePtr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes in front of the scratch memory, for the counters.
 pub(crate) const STATS_ROOM: usize = 256;
@@ -24,37 +24,27 @@ pub(crate) struct Arena {
     /// What the next exchange of a slot sends is there.
     pub(crate) ready: [Event; SLOTS],
     /// Ends of captured calls, for what comes later in the same capture.
-    captured: [CapturedEnd; CAPTURES],
+    captured: [Event; CAPTURES],
+    captures: Captures,
     read_back: PinnedBuffer,
-}
-
-/// Captures at once of which the last call is remembered.
-const CAPTURES: usize = 4;
-
-struct CapturedEnd {
-    /// The number of the capture, or 0.
-    capture: AtomicU64,
-    event: Event,
-}
-
-fn captured_ends(gpu: &Gpu) -> Result<[CapturedEnd; CAPTURES], GpuError> {
-    let end = || Ok(CapturedEnd { capture: AtomicU64::new(0), event: gpu.untimed_event()? });
-    Ok([end()?, end()?, end()?, end()?])
 }
 
 impl Arena {
     /// The end of the last call in that capture. External events make no edge inside a graph.
     pub(crate) fn end_in(&self, capture: &Capture) -> Option<&Event> {
-        let place = &self.captured[capture.id as usize % CAPTURES];
-        (place.capture.load(Ordering::Relaxed) == capture.id).then_some(&place.event)
+        self.captures.place_of(capture.id).map(|place| &self.captured[place])
+    }
+
+    /// Whether there is such an end, and it is no longer known.
+    pub(crate) fn has_forgotten(&self, capture: &Capture) -> bool {
+        self.captures.has_forgotten(capture.id)
     }
 
     /// Remembers what `stream` has captured so far as the end of that capture's last call.
     pub(crate) fn remember_end(&self, capture: &Capture, stream: &Stream) -> Result<&Event, GpuError> {
-        let place = &self.captured[capture.id as usize % CAPTURES];
-        place.event.record(stream)?;
-        place.capture.store(capture.id, Ordering::Relaxed);
-        Ok(&place.event)
+        let event = &self.captured[self.captures.take_place(capture.id)];
+        event.record(stream)?;
+        Ok(event)
     }
 
     /// Takes `bytes` of memory on the current device, and everything else. An error gives back what
@@ -66,7 +56,13 @@ impl Arena {
             serial: gpu.untimed_event()?,
             to_kernels: gpu.untimed_event()?,
             ready: [gpu.untimed_event()?, gpu.untimed_event()?],
-            captured: captured_ends(gpu)?,
+            captured: [
+                gpu.untimed_event()?,
+                gpu.untimed_event()?,
+                gpu.untimed_event()?,
+                gpu.untimed_event()?,
+            ],
+            captures: Captures::new(),
             read_back: gpu.alloc_pinned(STATS_BYTES)?,
         };
         arena.memory.fill_async(0, STATS_ROOM.min(bytes), 0, &arena.kernels)?;

@@ -1,5 +1,6 @@
 //! Why the fast path could not be acquired, or a call could not be enqueued.
 
+use crate::captures::CAPTURES;
 use crate::enqueue::MOST_LANES;
 use crate::plan::Unsuitable;
 use crate::wire::WireError;
@@ -29,6 +30,8 @@ pub enum FastPathError {
     CannotCapture,
     #[error("a dry run cannot be captured")]
     CapturedDryRun,
+    #[error("more than {CAPTURES} other captures had calls of the communicator since this one's last")]
+    ForgottenCapture,
     #[error("the communicator is ending")]
     Stopped,
     #[error("the peers did not come")]
@@ -39,6 +42,9 @@ impl FastPathError {
     /// Whether the call was refused for what the application did with its streams, before anything was
     /// enqueued: then it has had no effect.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::MixedCapture | Self::InvalidatedCapture | Self::CapturedDryRun)
+        matches!(
+            self,
+            Self::MixedCapture | Self::InvalidatedCapture | Self::CapturedDryRun | Self::ForgottenCapture
+        )
     }
 }

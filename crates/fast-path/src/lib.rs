@@ -3,6 +3,7 @@
 //! compress. Called by the interposer, and by the rank program to measure it alone.
 
 mod arena;
+mod captures;
 mod connect;
 mod cursor;
 mod dry_run;
@@ -28,4 +29,5 @@ pub use lane::{Lane, LaneParts};
 pub use measurement::{Finished, MEASUREMENTS, UNMEASURED};
 pub use plan::{MOST_STEPS, Plan, Unsuitable, least_arena_bytes};
 pub use shape::{Algorithm, SHAPES_VERSION, Shape};
+pub use tag::CAPTURED;
 pub use wire::WireError;

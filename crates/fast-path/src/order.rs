@@ -33,6 +33,9 @@ impl<'a> Order<'a> {
         if capture.is_some() && !lane.can_capture() {
             return Err(FastPathError::CannotCapture);
         }
+        if capture.is_some_and(|capture| lane.arena.has_forgotten(&capture)) {
+            return Err(FastPathError::ForgottenCapture);
+        }
         Ok(Self { lane, home, capture })
     }
 

@@ -6,6 +6,10 @@ use crate::plan::{Phase, Plan};
 use crate::shape::Algorithm;
 use airamp_codec::{Format, Tag};
 
+/// The index of every call in a graph. To capture it puts nothing on the wire, and a rank may throw a capture away: so such
+/// calls have no place among the live ones, and their packets say only what they are part of.
+pub const CAPTURED: u64 = u64::MAX;
+
 /// The tag of rank 0's packet in that phase of that step.
 pub(crate) fn of(post: &Post<'_>, step: usize, phase: Phase) -> Tag {
     let Post { lane, plan, call, index, .. } = post;

@@ -3,7 +3,8 @@
 //! every rank; a change of plan is agreed for an index.
 //!
 //! Reserved at the call; committed when the call has taken effect; rolled back when
-//! it has not. Each word carries the generation of the communicator, so that a
+//! it has not. Where ranks agree on plans, a captured call takes no index: capturing puts nothing on the wire, and a
+//! rank may throw a capture away and make another. It goes by the plan of the index that comes next. Each word carries the generation of the communicator, so that a
 //! thread that comes late cannot count on a recycled address.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,16 +29,19 @@ pub(crate) struct Counts {
 pub(crate) struct CallIndex {
     reserved: AtomicU64,
     committed: AtomicU64,
+    /// Above the last index whose plan a captured call went by.
+    gone_by: AtomicU64,
 }
 
 impl CallIndex {
     pub(crate) const fn new() -> Self {
-        Self { reserved: AtomicU64::new(0), committed: AtomicU64::new(0) }
+        Self { reserved: AtomicU64::new(0), committed: AtomicU64::new(0), gone_by: AtomicU64::new(0) }
     }
 
     /// Starts at zero for a new communicator.
     pub(crate) fn start(&self, generation: Generation) {
         let zero = u64::from(generation.0) << COUNT_BITS;
+        self.gone_by.store(zero, Ordering::SeqCst);
         self.committed.store(zero, Ordering::SeqCst);
         self.reserved.store(zero, Ordering::SeqCst);
     }
@@ -64,6 +68,20 @@ impl CallIndex {
         add(&self.reserved, generation, -i64::from(calls));
     }
 
+    /// The index that comes next, for a captured call, which goes by its plan and does not take it. Nobody pledges that
+    /// index from now on: a peer may capture the same call after the verdict.
+    pub(crate) fn go_by_next(&self, generation: Generation) -> Option<u64> {
+        let next = self.reserved_of(generation)?;
+        raise(&self.gone_by, generation, next + 1)?;
+        Some(next)
+    }
+
+    /// The lowest index that can be pledged: no call has taken it or gone by it.
+    pub(crate) fn free_from(&self, generation: Generation) -> Option<u64> {
+        let gone_by = count_of(&self.gone_by, generation)?;
+        Some(gone_by.max(self.reserved_of(generation)?))
+    }
+
     /// Counts nothing more of that generation.
     pub(crate) fn retire(&self, generation: Generation) {
         self.start(Generation(generation.0 ^ RETIRED));
@@ -76,8 +94,7 @@ impl CallIndex {
 
     /// How many calls of that generation were made; `None` if they are not counted, or no more.
     pub(crate) fn reserved_of(&self, generation: Generation) -> Option<u64> {
-        let seen = self.reserved.load(Ordering::SeqCst);
-        (seen >> COUNT_BITS == u64::from(generation.0)).then_some(seen & COUNT_MASK)
+        count_of(&self.reserved, generation)
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -101,6 +118,20 @@ fn add_one(word: &AtomicU64, generation: Generation) -> Option<u64> {
             Err(now) => seen = now,
         }
     }
+}
+
+fn count_of(word: &AtomicU64, generation: Generation) -> Option<u64> {
+    let seen = word.load(Ordering::SeqCst);
+    (seen >> COUNT_BITS == u64::from(generation.0)).then_some(seen & COUNT_MASK)
+}
+
+/// Makes the count of that generation no less than `least`.
+fn raise(word: &AtomicU64, generation: Generation, least: u64) -> Option<u64> {
+    let raised = |seen: u64| {
+        let is_of_it = seen >> COUNT_BITS == u64::from(generation.0);
+        is_of_it.then_some(seen & !COUNT_MASK | (seen & COUNT_MASK).max(least))
+    };
+    word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, raised).ok()
 }
 
 /// Adds to the count of that generation and gives the count before.
@@ -145,6 +176,22 @@ mod tests {
         index.reserve(Generation(7));
         index.roll_back(Generation(7), 1);
         assert_eq!(index.reserve(Generation(7)), Some(0));
+    }
+
+    #[test]
+    fn a_captured_call_takes_no_index_and_nobody_pledges_the_one_it_went_by() {
+        let index = started();
+        index.reserve(Generation(7));
+        assert_eq!(index.free_from(Generation(7)), Some(1));
+        let captured = [(); 2].map(|()| index.go_by_next(Generation(7)));
+        assert_eq!(captured, [Some(1), Some(1)]);
+        assert_eq!(index.free_from(Generation(7)), Some(2));
+        assert_eq!(index.reserve(Generation(7)), Some(1));
+        index.roll_back(Generation(7), 1);
+        assert_eq!((index.reserved_of(Generation(7)), index.free_from(Generation(7))), (Some(1), Some(2)));
+        index.start(Generation(8));
+        assert_eq!((index.go_by_next(Generation(7)), index.free_from(Generation(7))), (None, None));
+        assert_eq!(index.free_from(Generation(8)), Some(0));
     }
 
     #[test]

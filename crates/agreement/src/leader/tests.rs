@@ -11,7 +11,7 @@ use super::LeaderEvent::{Change, Ended, First, From, Linked, Lost, Present, Time
 use super::LeaderTimer::{Grace, Proposal, Verdict};
 use super::changes::MOST_MARGIN;
 use super::*;
-use crate::message::{Capable, Hello, LAST_INDEX, LONGEST_REPORT, PLAN_BYTES, Term, VENDOR_PLAN};
+use crate::message::{Capable, Hello, LAST_INDEX, MOST_REPORT_BYTES, PLAN_BYTES, Term, VENDOR_PLAN};
 
 const RANKS: u32 = 3;
 const PLAN: Plan = [1; PLAN_BYTES];

@@ -469,7 +469,7 @@ fn an_operators_order_waits_for_the_link_and_for_on() {
 fn reports_are_passed_on_only_when_on_and_only_if_they_are_small() {
     assert_eq!(on().handle(Report(vec![1])), [Send(ToLeader::Report(vec![1]))]);
     assert_eq!(ready().handle(Report(vec![1])), []);
-    assert_eq!(on().handle(Report(vec![1; LONGEST_REPORT + 1])), []);
+    assert_eq!(on().handle(Report(vec![1; MOST_REPORT_BYTES + 1])), []);
 }
 
 #[test]

@@ -18,6 +18,7 @@ impl World {
         let moved = match op {
             Op::Create(c) => next.create(scene, c, rank),
             Op::AllReduce(c) => next.all_reduce(scene, c, rank),
+            Op::Capture(c) => next.capture(scene, c, rank),
             Op::Send(c, to) => next.message(scene, c, rank, Launch::Send(to)),
             Op::Receive(c, from) => next.message(scene, c, rank, Launch::Receive(from)),
             Op::Wait(c) => {
@@ -56,7 +57,7 @@ impl World {
             (Op::Create(c), Step::AwaitsVerdict | Step::AwaitsStart) => {
                 Some(&*self.communicators[*c].seats[rank]).filter(|seat| seat.settled.is_empty())
             }
-            (Op::AllReduce(c), Step::Reserved(index)) => {
+            (Op::AllReduce(c) | Op::Capture(c), Step::Reserved(index)) => {
                 let seat = &self.communicators[*c].seats[rank];
                 matches!(seat.gate.pass(index), Pass::Wait).then_some(seat)
             }
@@ -177,6 +178,32 @@ impl World {
             }
             _ => false,
         }
+    }
+
+    fn capture(&mut self, scene: &Scene, c: usize, rank: usize) -> bool {
+        let (step, seat) = (self.processes[rank].step, self.seat(c, rank));
+        match step {
+            Step::Begin => {
+                let index = seat.reserved;
+                seat.gone_by = seat.gone_by.max(index + 1);
+                self.to(rank, Step::Reserved(index))
+            }
+            Step::Reserved(index) => match seat.gate.pass(index) {
+                Pass::Wait => false,
+                Pass::Fail => self.give_up(rank),
+                Pass::Go if scene.fine => self.to(rank, Step::Passed(index)),
+                Pass::Go => self.record(c, rank, index),
+            },
+            Step::Passed(index) => self.record(c, rank, index),
+            _ => false,
+        }
+    }
+
+    fn record(&mut self, c: usize, rank: usize, index: u64) -> bool {
+        let seat = self.seat(c, rank);
+        let plan = seat.gate.plan(index);
+        seat.captured.push((index, plan));
+        self.advance(rank)
     }
 
     fn issue(&mut self, scene: &Scene, c: usize, rank: usize, index: u64) -> bool {

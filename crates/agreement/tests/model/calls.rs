@@ -1,7 +1,9 @@
 //! Switches between plans while the applications call.
 
 use crate::holds;
-use crate::scene::Op::{AllReduce, End, Exit, GroupEnd, GroupStart, GroupUndone, Receive, Send, Wait};
+use crate::scene::Op::{
+    AllReduce, Capture, End, Exit, GroupEnd, GroupStart, GroupUndone, Receive, Send, Wait,
+};
 use crate::scene::{Op, Reach, Scene};
 
 const A: usize = 0;
@@ -122,6 +124,21 @@ fn groups_that_are_undone() {
         Scene { created: true, changes: 1, fine: true, time: true, early: 1, ..Scene::alike(2, &undone) };
     let reaches = vec![Reach::Switch, Reach::Wait];
     holds("groups undone, 2 ranks, fine steps, 1 early time-out", Scene { reaches, ..scene });
+}
+
+/// Rank 0 throws two captures away, and the ranks capture beside other calls.
+pub(crate) fn captures() -> Scene {
+    let first =
+        vec![AllReduce(A), Capture(A), Capture(A), Capture(A), AllReduce(A), Capture(A), AllReduce(A)];
+    let second = vec![AllReduce(A), Capture(A), AllReduce(A), AllReduce(A), Capture(A)];
+    Scene { created: true, changes: 1, ..Scene::of(vec![first, second]) }
+}
+
+#[test]
+fn captures_that_are_thrown_away() {
+    let scene = Scene { fine: true, time: true, early: 1, ..captures() };
+    let reaches = vec![Reach::Switch, Reach::Wait];
+    holds("captures, 2 ranks, 3 calls in fine steps, 1 early time-out", Scene { reaches, ..scene });
 }
 
 #[test]

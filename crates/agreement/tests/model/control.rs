@@ -74,9 +74,13 @@ impl World {
                 let launched = seat.issued().count() as u64;
                 seat.gate.compare(at, launched)
             }
-            _ => {
+            Mistake::PledgeAtCapture => {
                 let reserved = seat.reserved;
                 seat.gate.compare(at, reserved)
+            }
+            _ => {
+                let free = seat.free_from();
+                seat.gate.compare(at, free)
             }
         };
         self.answer(scene, c, rank, number, at, pledged);
@@ -87,7 +91,7 @@ impl World {
         communicator.changes_left -= 1;
         communicator.proposal_open = true;
         let id = FIRST_PLAN + scene.changes - communicator.changes_left;
-        let reserved = communicator.seats[0].reserved;
+        let reserved = communicator.seats[0].free_from();
         self.tell_leader(scene, c, LeaderEvent::Change { plan: plan(id), reserved });
     }
 

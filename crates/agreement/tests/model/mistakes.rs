@@ -1,8 +1,8 @@
 //! What the design forbids, each done on purpose: a checker that cannot refute these proves nothing.
 
-use crate::calls::{crossed_program, grouped_program};
+use crate::calls::{captures, crossed_program, grouped_program};
 use crate::is_refuted;
-use crate::properties::{NO_PASSING, SAME_OPERATIONS, VERDICT};
+use crate::properties::{NO_PASSING, SAME_GRAPHS, SAME_OPERATIONS, VERDICT};
 use crate::scene::Op::{AllReduce, Create};
 use crate::scene::{Mistake, Scene};
 
@@ -54,6 +54,13 @@ fn a_commit_without_pledge_diverges() {
         SAME_OPERATIONS,
         Scene { mistake: Mistake::CommitWithoutPledge, ..scene },
     );
+}
+
+#[test]
+fn a_pledge_of_an_index_that_a_capture_went_by_diverges() {
+    let scene = Scene { mistake: Mistake::PledgeAtCapture, ..captures() };
+    is_refuted("pledge at a capture", SAME_GRAPHS, scene.clone());
+    is_refuted("pledge at a capture", NO_PASSING, scene);
 }
 
 #[test]

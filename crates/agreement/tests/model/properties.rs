@@ -7,6 +7,7 @@ use airamp_agreement::MemberTimer;
 use stateright::Property;
 
 pub(crate) const SAME_OPERATIONS: &str = "no two ranks issue different operations at an index";
+pub(crate) const SAME_GRAPHS: &str = "no two ranks capture different operations by the plan of an index";
 pub(crate) const NO_PASSING: &str = "nobody passes a pledged index without the verdict";
 pub(crate) const ONE_OUTCOME: &str =
     "creation does not end off for one rank where another connects its peers";
@@ -18,6 +19,7 @@ pub(crate) const ENDS: &str = "every wait ends";
 pub(crate) fn properties(scene: &Scene) -> Vec<Property<Scene>> {
     let mut properties = vec![
         Property::always(SAME_OPERATIONS, |_, world| same_operations(world)),
+        Property::always(SAME_GRAPHS, |_, world| same_graphs(world)),
         Property::always(NO_PASSING, no_passing),
         Property::always(ONE_OUTCOME, |_, world| one_outcome(world)),
         Property::always(TIMED, timed),
@@ -66,6 +68,15 @@ fn same_operations(world: &World) -> bool {
     })
 }
 
+fn same_graphs(world: &World) -> bool {
+    world.communicators.iter().all(|c| {
+        let mut captured = c.seats.iter().flat_map(|seat| &seat.captured);
+        captured.all(|one| {
+            c.seats.iter().flat_map(|seat| &seat.captured).all(|other| one.0 != other.0 || one == other)
+        })
+    })
+}
+
 fn no_passing(scene: &Scene, world: &World) -> bool {
     (0..scene.ranks()).all(|rank| {
         let process = &world.processes[rank];
@@ -75,7 +86,8 @@ fn no_passing(scene: &Scene, world: &World) -> bool {
             let grouped = process.group.iter().flatten().filter(|call| call.0 == c).count();
             let here = scene.programs[rank].get(process.at).is_some_and(|op| *op == Op::AllReduce(c));
             let passed = matches!(process.step, Step::Passed(_)) && here;
-            (seat.issued().count() + grouped + usize::from(passed)) as u64 <= at
+            let captured = seat.captured.iter().all(|(index, _)| *index < at);
+            captured && (seat.issued().count() + grouped + usize::from(passed)) as u64 <= at
         })
     })
 }

@@ -8,6 +8,8 @@ use airamp_agreement::Rank;
 pub(crate) enum Op {
     Create(usize),
     AllReduce(usize),
+    /// An AllReduce goes into a graph: it takes no index, and goes by the plan of the next one.
+    Capture(usize),
     Send(usize, Rank),
     Receive(usize, Rank),
     /// The host waits until all that it has enqueued on the communicator is done.
@@ -41,6 +43,8 @@ pub(crate) enum Mistake {
     CommitWithoutPledge,
     /// The gate looks at the counter first and stores the pledge afterwards.
     PledgeAfterLoad,
+    /// The pledge is compared with the calls that took an index, not with the captures that went by one.
+    PledgeAtCapture,
 }
 
 /// What a scene must reach somewhere, so that its claims are not empty.

@@ -79,7 +79,11 @@ pub(crate) struct Seat {
     /// The vote is given and no verdict heard.
     pub(crate) voted: Option<u64>,
     pub(crate) reserved: u64,
+    /// Above the last index whose plan a capture went by.
+    pub(crate) gone_by: u64,
     pub(crate) launched: Vec<Launch>,
+    /// What graphs hold: by which index, under which plan.
+    pub(crate) captured: Vec<(u64, u8)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +127,9 @@ impl World {
             pledging: None,
             voted: None,
             reserved: 0,
+            gone_by: 0,
             launched: Vec::new(),
+            captured: Vec::new(),
         };
         let communicator = Communicator {
             leader: None,
@@ -186,6 +192,11 @@ impl Communicator {
 impl Seat {
     pub(crate) fn is_on(&self) -> bool {
         self.outcome == Some(Outcome::On)
+    }
+
+    /// The lowest index that can be pledged.
+    pub(crate) fn free_from(&self) -> u64 {
+        self.reserved.max(self.gone_by)
     }
 
     /// What the rank has put on the wire, by index.

@@ -11,9 +11,10 @@ use crate::{rhythm, telemetry};
 use airamp_agreement::{Gate, GateError};
 use airamp_codec::{Element, Stats};
 use airamp_control::Seat;
-use airamp_fast_path::{Call, FastPathError, Lane, Plan, Post, WireError};
+use airamp_fast_path::{CAPTURED, Call, FastPathError, Lane, Plan, Post, WireError};
 use airamp_policy::{AllReduce, Class, Entry, PassedOn, Reduction, Rules, eligible};
 use airamp_telemetry::Reason;
+use airamp_vendor_abi::cuda::STREAM_LEGACY;
 use airamp_vendor_abi::nccl::{DataType, NcclResult, RedOp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +38,17 @@ pub(super) struct Candidate {
     average: bool,
 }
 
+/// Where a call stands among those of its communicator.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// The index whose plan it goes by.
+    pub(super) index: u64,
+    /// It goes into a graph, which will repeat it, and has not taken the index. NCCL asks for the same on all ranks.
+    pub(super) captured: bool,
+    /// Outside any group, so that it may be timed.
+    pub(super) alone: bool,
+}
+
 /// What becomes of a call: the same on every rank.
 #[derive(Clone, Copy)]
 pub(super) enum Decision {
@@ -49,6 +61,8 @@ pub(super) enum Decision {
 #[derive(Clone, Copy)]
 pub(crate) struct FastCall {
     pub(crate) index: u64,
+    /// The index is not its own.
+    pub(super) captured: bool,
     pub(super) class: Class,
     pub(super) variant: u8,
     /// Of a trial, which of the round it is: a dry run, and then the vendor's function has the call.
@@ -56,14 +70,6 @@ pub(crate) struct FastCall {
     plan: Plan,
     element: Element,
     average: bool,
-}
-
-/// What is kept in view of a compressed call while it is posted.
-#[derive(Clone, Copy)]
-pub(super) struct Observed {
-    /// The measurement of its time.
-    watch: Option<usize>,
-    captured: bool,
 }
 
 /// Why an operation cannot go on.
@@ -75,8 +81,10 @@ pub(crate) enum Failure {
     ForeignMessage,
     #[error("the communicator is ending")]
     Ending,
-    #[error("more than {0} streams of one communicator in a group")]
-    Streams(usize),
+    #[error("there is no memory for the streams of a group")]
+    Streams,
+    #[error("its calls can no longer be counted")]
+    Uncounted,
     #[error("the ranks were changing the plan, and the verdict did not come")]
     Lost,
 }
@@ -171,15 +179,13 @@ impl Active {
         Ok(Candidate { class, average: reduction == Reduction::Average })
     }
 
-    /// What becomes of a candidate, by what the plan of its index says about its class. What is `alone` may
-    /// be timed; nothing else depends on it.
+    /// What becomes of a candidate, by what the plan of its index says about its class.
     pub(super) fn decide(
         &self,
         operation: &Operation,
         candidate: Candidate,
         entry: Entry,
-        index: u64,
-        alone: bool,
+        standing: Standing,
     ) -> Result<Decision, Failure> {
         self.measuring.poll(&self.lane);
         self.measuring.see(candidate.class);
@@ -187,10 +193,12 @@ impl Active {
         match entry {
             Entry::Vendor { .. } => {
                 telemetry::fall_back(Reason::PlanVendor);
-                Ok(Decision::Vendor(self.watch(operation, candidate.class, index, alone)))
+                Ok(Decision::Vendor(self.watch(operation, candidate.class, standing)))
             }
-            Entry::Compressed { variant } => self.compress(operation, candidate, variant, index),
-            Entry::Trial { variant, round } => self.try_out(operation, candidate, (variant, round), index),
+            Entry::Compressed { variant } => Ok(self.compress(operation, candidate, variant, standing)),
+            Entry::Trial { variant, round } => {
+                Ok(self.try_out(operation, candidate, (variant, round), standing))
+            }
         }
     }
 
@@ -199,19 +207,19 @@ impl Active {
         operation: &Operation,
         Candidate { class, average }: Candidate,
         variant: u8,
-        index: u64,
-    ) -> Result<Decision, Failure> {
+        Standing { index, captured, .. }: Standing,
+    ) -> Decision {
         let Some(plan) = self.plan(operation.count, variant) else {
             self.measuring.tell_unsuitable(class, variant);
             telemetry::fall_back(Reason::PlanRefused);
-            return Ok(Decision::Vendor(None));
+            return Decision::Vendor(None);
         };
-        if !self.captures && self.is_captured(operation)? {
+        if captured && !self.captures {
             telemetry::fall_back(Reason::CapturedWithoutSupport);
-            return Ok(Decision::Vendor(None));
+            return Decision::Vendor(None);
         }
-        let element = element_in(class);
-        Ok(Decision::FastPath(FastCall { index, class, variant, trial: None, plan, element, average }))
+        let (trial, element) = (None, element_in(class));
+        Decision::FastPath(FastCall { index, captured, class, variant, trial, plan, element, average })
     }
 
     /// How the call is cut, in that variant.
@@ -229,33 +237,33 @@ impl Active {
         operation: &Operation,
         Candidate { class, average }: Candidate,
         (variant, round): (u8, u8),
-        index: u64,
-    ) -> Result<Decision, Failure> {
+        Standing { index, captured, .. }: Standing,
+    ) -> Decision {
         let shape = self.lane.shapes().get(usize::from(variant));
         let Some(plan) = shape.and_then(|shape| self.lane.dry_plan(operation.count, *shape).ok()) else {
             self.measuring.tell_unsuitable(class, variant);
             telemetry::fall_back(Reason::PlanRefused);
-            return Ok(Decision::Vendor(None));
+            return Decision::Vendor(None);
         };
         // A graph would repeat the trial for ever.
-        if self.is_captured(operation)? {
+        if captured {
             self.measuring.tell_captured(class, false);
             telemetry::fall_back(Reason::PlanVendor);
-            return Ok(Decision::Vendor(None));
+            return Decision::Vendor(None);
         }
         let Some(iteration) = self.trials.take(class, round, index) else {
             telemetry::fall_back(Reason::PlanVendor);
-            return Ok(Decision::Vendor(None));
+            return Decision::Vendor(None);
         };
         let (trial, element) = (Some(iteration), element_in(class));
-        Ok(Decision::FastPath(FastCall { index, class, variant, trial, plan, element, average }))
+        Decision::FastPath(FastCall { index, captured, class, variant, trial, plan, element, average })
     }
 
     /// Begins to time a call of the vendor's, if it is its turn.
-    fn watch(&self, operation: &Operation, class: Class, index: u64, alone: bool) -> Option<usize> {
-        let is_live = || self.is_captured(operation).is_ok_and(|captured| !captured);
+    fn watch(&self, operation: &Operation, class: Class, standing: Standing) -> Option<usize> {
+        let Standing { index, captured, alone } = standing;
         let watched = Watched { class, index, compressed: false };
-        let due = alone && is_due(index) && is_live();
+        let due = alone && !captured && is_due(index);
         due.then(|| self.measuring.start_watch(&self.lane, watched, operation)).flatten()
     }
 
@@ -274,45 +282,34 @@ impl Active {
         }
     }
 
-    /// What is to be seen to before a compressed call is posted: how long it takes, if it is `alone`, and
-    /// whether a graph will repeat it.
-    pub(super) fn observe(
-        &self,
-        operation: &Operation,
-        fast: &FastCall,
-        alone: bool,
-    ) -> Result<Observed, Failure> {
-        let class = fast.class;
-        if fast.trial.is_some() {
-            return Ok(Observed { watch: None, captured: false });
-        }
-        let due = alone && is_due(fast.index);
-        let captured =
-            (due || !self.measuring.has_told_captured(class, true)) && self.is_captured(operation)?;
-        let watched = Watched { class, index: fast.index, compressed: true };
-        let watch =
-            (due && !captured).then(|| self.measuring.start_watch(&self.lane, watched, operation)).flatten();
-        Ok(Observed { watch, captured })
+    /// Begins to time a compressed call that is about to be posted, if it is `alone` and its turn; where.
+    pub(super) fn observe(&self, operation: &Operation, fast: &FastCall, alone: bool) -> Option<usize> {
+        let watched = Watched { class: fast.class, index: fast.index, compressed: true };
+        let due = alone && fast.trial.is_none() && fast.is_watched();
+        due.then(|| self.measuring.start_watch(&self.lane, watched, operation)).flatten()
     }
 
     /// The call was posted, or was not.
     pub(super) fn end_observation(
         &self,
-        observed: Observed,
+        watch: Option<usize>,
         operation: &Operation,
         fast: &FastCall,
         posted: bool,
     ) {
-        if let Some(measurement) = observed.watch {
+        if let Some(measurement) = watch {
             self.measuring.end_watch(&self.lane, measurement, operation, posted);
         }
-        if posted && observed.captured {
+        if posted && fast.captured {
             self.measuring.tell_captured(fast.class, true);
         }
     }
 
-    /// Whether the call goes into a graph. NCCL asks for the same on all ranks.
+    /// Whether the call goes into a graph. The default stream cannot be captured, and asking about it may fail.
     pub(super) fn is_captured(&self, operation: &Operation) -> Result<bool, Failure> {
+        if operation.stream as usize <= STREAM_LEGACY {
+            return Ok(false);
+        }
         Ok(self.lane.is_capturing(operation.stream).map_err(FastPathError::from)?)
     }
 
@@ -326,8 +323,8 @@ impl Active {
         if self.stats().foreign != 0 {
             return Err(Failure::ForeignMessage);
         }
-        let FastCall { index, plan, .. } = *fast;
-        let call = fast.call(operation);
+        let index = if fast.captured { CAPTURED } else { fast.index };
+        let (plan, call) = (fast.plan, fast.call(operation));
         Ok(Post { lane: &self.lane, plan, call, stream: operation.stream, index, dry })
     }
 
@@ -349,7 +346,8 @@ impl FastCall {
         let shape = airamp_fast_path::Shape::usual(2);
         let plan = Plan::new(1 << 20, 2, 16 << 20, shape).expect("a plan");
         let class = Class::of(airamp_policy::Element::F16, 1 << 20);
-        Self { index, class, variant: 0, trial, plan, element: Element::F16, average: false }
+        let (captured, element) = (false, Element::F16);
+        Self { index, captured, class, variant: 0, trial, plan, element, average: false }
     }
 
     /// Bytes that this rank sends to its peers on the fast path.
@@ -359,7 +357,7 @@ impl FastCall {
 
     /// Whether the tuner times the call, where it can.
     pub(super) fn is_watched(&self) -> bool {
-        is_due(self.index)
+        !self.captured && is_due(self.index)
     }
 
     pub(super) fn call(&self, operation: &Operation) -> Call {

@@ -1,8 +1,8 @@
 //! What a communicator's leader thinks: the tuner of `policy`, with the clock, the log and the tuning
 //! cache that it lacks. Every rank has one, for the cache; only that of rank 0 is asked for plans.
-//! Lives on the control thread: no GPU or NCCL call, and no wait but for a small file.
+//! Lives on the control thread: no GPU or NCCL call, and no wait for a file.
 
-use super::tuning_file;
+use super::{tuning_file, tuning_queue};
 use crate::{log, telemetry};
 use airamp_agreement::{Capable, Order, Plan, Rank, Term};
 use airamp_control::Brain;
@@ -108,7 +108,7 @@ impl Tuned {
         };
         // The leader has the numbers too, and may have decided more than is agreed on yet.
         let numbered = self.tuner.tuning(key).filter(|tuning| tuning.hash() == agreed.hash());
-        tuning_file::keep(file, numbered.unwrap_or(agreed));
+        tuning_queue::keep_soon(file, numbered.unwrap_or(agreed));
     }
 }
 
@@ -243,6 +243,7 @@ mod tests {
         assert_eq!(plan[place()], 0);
         plan[place()] = Entry::Compressed { variant: 1 }.byte();
         ranks.iter_mut().for_each(|rank| rank.committed(5, &plan));
+        tuning_queue::settle();
     }
 
     fn first_entry(wire_format: &str, hosts: [u64; 2], caches: [&Path; 2]) -> Entry {
@@ -273,6 +274,7 @@ mod tests {
         let mut plan = tuned(0, &own, "auto").first(&capable([1, 1], [&own, &none]));
         plan[place()] = Entry::Vendor { settled: true }.byte();
         tuned(1, &other, "auto").committed(9, &plan);
+        tuning_queue::settle();
         assert_eq!(first_entry("auto", [1, 1], [&own, &other]), UNDECIDED);
     }
 
@@ -286,6 +288,7 @@ mod tests {
         let mut plan = leader.first(&capable([1, 1], [&cache, &cache]));
         plan[..airamp_policy::PLACES].fill(0);
         leader.committed(9, &plan);
+        tuning_queue::settle();
         assert_eq!(std::fs::read(&cache).unwrap(), kept);
     }
 

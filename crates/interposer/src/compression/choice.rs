@@ -69,26 +69,39 @@ fn choose_tried(calls: &mut [Held]) -> bool {
     choose(calls, |held| held.tried.is_some())
 }
 
-/// Of the cliques that have something for the fast path, the one that every rank takes first.
+/// Of the cliques that compress, the one that every rank takes first and that still has collectives: those that are the
+/// vendor's come before the next clique too, whatever else of it is in this rank's group. `None`: no turn is left in the group.
 fn next_clique(calls: &[Held]) -> Option<Clique> {
-    calls.iter().filter(|held| awaits_its_turn(held)).map(|held| held.clique).min()
+    if !calls.iter().any(awaits_its_turn) {
+        return None;
+    }
+    let compresses = |clique| calls.iter().any(|held| held.clique == clique && held.compresses());
+    let waiting = calls.iter().filter(|held| is_waiting_collective(held)).map(|held| held.clique);
+    waiting.fold(None, |next, clique| match next {
+        Some(first) if first <= clique => next,
+        _ if compresses(clique) => Some(clique),
+        _ => next,
+    })
 }
 
-/// Chooses the collectives of the clique that are the vendor's and stand before the next one of their
-/// communicator that is not: a rank that posts its calls one by one has them in that order. False:
-/// there is none.
+/// Messages come behind the collectives, and of all communicators together.
+fn is_waiting_collective(held: &Held) -> bool {
+    held.state == State::Waiting && !matches!(held.operation.kind, Kind::Send | Kind::Recv)
+}
+
+/// Chooses the collectives of the clique that are the vendor's and have no turn of their communicator before them
+/// that is still to come: a rank that posts its calls one by one has them in that order. False: there is
+/// none.
 fn choose_what_comes_first(calls: &mut [Held], clique: Clique) -> bool {
     let mut any = false;
     for place in 0..calls.len() {
         let (before, rest) = calls.split_at(place);
-        let (held, behind) = (&rest[0], &rest[1..]);
+        let held = &rest[0];
         let is_next = |other: &Held| other.operation.comm == held.operation.comm && awaits_its_turn(other);
         if held.clique == clique
-            && held.state == State::Waiting
+            && is_waiting_collective(held)
             && !awaits_its_turn(held)
-            && !matches!(held.operation.kind, Kind::Send | Kind::Recv)
             && !before.iter().any(is_next)
-            && behind.iter().any(is_next)
         {
             calls[place].state = State::Chosen;
             any = true;
@@ -158,8 +171,8 @@ pub(super) fn drop_unusable(calls: &mut [Held]) -> NcclResult {
 
 pub(super) fn poison_chosen(calls: &[Held], failure: &Failure) {
     for held in calls.iter().filter(is_chosen) {
-        if let Ticket::Reserved(known, index) = held.ticket {
-            let reason = format!("AllReduce {index}, in a group, cannot be compressed: {failure}");
+        if let Some((known, fast)) = held.known.zip(held.fast) {
+            let reason = format!("AllReduce {}, in a group, cannot be compressed: {failure}", fast.index);
             poison(known, failure.result(), &reason);
         }
     }

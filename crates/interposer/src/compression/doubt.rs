@@ -4,11 +4,11 @@
 //! its index is free again. Any other failure leaves it open what this rank has put on the wire (of a group the
 //! vendor may have launched a part) and what the peers have: they count the call, and here its index would go to
 //! the next one. So a communicator that compresses fails from there on, with what the vendor said, whether the call was
-//! to be compressed or not. One that does not compress has no index that anybody goes by, and is as it is without us.
+//! to be compressed or not. A captured call is not on the wire, whatever became of it. One that does not compress has no index that anybody goes by, and is as it is without us.
 
 use super::held::{Held, State};
-use super::route::poison;
-use crate::calls::GroupCall;
+use super::route::{is_captured, poison};
+use crate::calls::{GroupCall, Operation};
 use crate::communicators::Known;
 use crate::dispatch::Ticket;
 use crate::thread::{GROUP_CAPACITY, Thread};
@@ -32,25 +32,26 @@ fn fail(known: Known, result: NcclResult, reason: &str) {
 }
 
 /// One call that goes to the vendor at once.
-pub(super) struct OneCall(Option<Known>);
+pub(super) struct OneCall<'a>(Option<Known>, &'a Operation);
 
-impl OneCall {
-    pub(super) fn of(ticket: Ticket) -> Self {
+impl<'a> OneCall<'a> {
+    pub(super) fn of(ticket: Ticket, operation: &'a Operation) -> Self {
         match ticket {
-            Ticket::Reserved(known, _) | Ticket::Unnumbered(known) => Self(Some(known)),
-            _ => Self(None),
+            Ticket::Reserved(known, _) | Ticket::Unnumbered(known) => Self(Some(known), operation),
+            _ => Self(None, operation),
         }
     }
 
     pub(super) fn settle(mut self, result: NcclResult) {
         let known = self.0.take();
         if !result.is_accepted() && !is_refusal(result) {
+            let known = known.filter(|known| !is_captured(*known, self.1).unwrap_or(false));
             known.into_iter().for_each(|known| fail(known, result, FAILED));
         }
     }
 }
 
-impl Drop for OneCall {
+impl Drop for OneCall<'_> {
     fn drop(&mut self) {
         self.0.iter().for_each(|known| fail(*known, NcclResult::INTERNAL_ERROR, THREW));
     }
@@ -121,5 +122,7 @@ pub(super) fn fail_posted(calls: &[Held]) {
 
 fn fail_all(calls: &[Held], which: impl Fn(&Held) -> bool, result: NcclResult, reason: &str) {
     let those = calls.iter().filter(|held| which(held));
-    those.filter_map(|held| held.known).for_each(|known| fail(known, result, reason));
+    let known = those.filter_map(|held| Some((held.known?, &held.operation)));
+    let on_the_wire = known.filter(|(known, operation)| !is_captured(*known, operation).unwrap_or(false));
+    on_the_wire.for_each(|(known, _)| fail(known, result, reason));
 }

@@ -1,32 +1,29 @@
 //! The outermost end of a group whose calls were kept back.
 //!
 //! The ranks of one communicator that this thread drives (a clique) advance together. Cliques that
-//! compress or try something go first, in an order that is the same on every rank, each with its collectives
+//! compress or try something go first, in an order that is the same on every rank, each with all its collectives
 //! in the application's order. A call that is tried has its dry run in that order, and is the vendor's behind
 //! it. Then all else, messages among it, goes into one group of the vendor's:
 //! of a communicator the collectives run before the messages, as the vendor has it. A group that compresses
 //! nothing is the vendor's as if it had never been kept back.
 
-use super::active::{Failure, Observed};
+use super::active::Failure;
 use super::choice::{
     Next, awaits_its_turn, choose, choose_next, drop_unusable, is_chosen, is_one_call, poison_chosen,
     settle_chosen, settle_turns,
 };
 use super::doubt::{InTheGroup, Kept, fail_posted, fail_those, is_refusal};
-use super::held::{self, Held, HeldCalls, State};
+use super::held::{self, Held, HeldCalls, SpareStreams, State};
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, GroupCall};
-use crate::communicators::{Known, Pin};
+use crate::communicators::Pin;
 use crate::deferred::Deferred;
-use crate::dispatch::{Ticket, observe};
+use crate::dispatch::observe;
 use crate::thread::Thread;
 use crate::{log, startup, telemetry, vendors};
-use airamp_fast_path::{Lane, MOST_LANES, Post, UNMEASURED, enqueue};
+use airamp_fast_path::{FastPathError, Lane, MOST_LANES, Post, UNMEASURED, enqueue};
 use airamp_vendor_abi::nccl::{Comm, NcclResult, Stream};
 use arrayvec::ArrayVec;
-
-/// Streams of one communicator in a group, besides those of the calls that are compressed at once.
-const MOST_STREAMS: usize = 64;
 
 pub(super) fn run(
     thread: &Thread,
@@ -37,18 +34,22 @@ pub(super) fn run(
 ) -> NcclResult {
     let list = List::take(thread, vendor);
     // SAFETY: the list is ours alone.
-    let HeldCalls { calls, afterwards } = unsafe { &mut *list.0 };
+    let HeldCalls { calls, afterwards, streams } = unsafe { &mut *list.0 };
     ours(function, Moment::Before, || telemetry::entering_held(thread, runs(calls)));
-    let result = end(thread, function, vendor, how, forward, calls);
+    let result = end(thread, function, vendor, how, forward, calls, streams);
     ours(function, Moment::After, || telemetry::left_held(thread, runs(calls)));
     thread.inside_vendor(|| afterwards.iter().for_each(|deferred| _ = deferred.run()));
     result
 }
 
-/// The communicators of the group, each once for each run of its calls, with the stream of the first.
-fn runs(calls: &[Held]) -> impl Iterator<Item = (Known, Stream)> {
+/// The communicators of the group, each once for each run of its calls.
+fn runs(calls: &[Held]) -> impl Iterator<Item = telemetry::Run> {
     let runs = calls.chunk_by(|one, next| one.known == next.known);
-    runs.filter_map(|run| run.first().and_then(|held| Some((held.known?, held.operation.stream))))
+    runs.filter_map(|run| {
+        let first = run.first()?;
+        let has_collectives = run.iter().any(|held| telemetry::is_collective(held.operation.kind));
+        Some(telemetry::Run { known: first.known?, stream: first.operation.stream, has_collectives })
+    })
 }
 
 /// The end of a group of which nothing is kept back.
@@ -71,6 +72,7 @@ fn end(
     how: GroupCall,
     forward: Deferred,
     calls: &mut [Held],
+    streams: &mut SpareStreams,
 ) -> NcclResult {
     let in_the_group = InTheGroup::of(thread, vendor, how);
     let end = || observe(thread, function, vendor, &Call::Group(how), forward);
@@ -93,7 +95,7 @@ fn end(
         abandon(calls, how, failed);
         failed
     } else {
-        first_error(result, Group { thread, function, vendor, calls }.run())
+        first_error(result, Group { thread, function, vendor, calls, streams }.run())
     };
     in_the_group.settle(result, whole, false);
     whole
@@ -183,6 +185,7 @@ struct Group<'a> {
     function: &'static str,
     vendor: u8,
     calls: &'a mut [Held],
+    streams: &'a mut SpareStreams,
 }
 
 impl Group<'_> {
@@ -242,7 +245,7 @@ impl Group<'_> {
 
     /// Compresses what is chosen, or makes its dry run.
     fn take_turns(&mut self) -> NcclResult {
-        let result = match self.thread.inside_vendor(|| post_turns(self.calls)) {
+        let result = match self.thread.inside_vendor(|| post_turns(self.calls, self.streams)) {
             Ok(()) => {
                 settle_turns(self.calls);
                 return NcclResult::SUCCESS;
@@ -262,7 +265,7 @@ impl Group<'_> {
 }
 
 /// Hands the chosen calls to the fast path.
-fn post_turns(calls: &mut [Held]) -> Result<(), Failure> {
+fn post_turns(calls: &mut [Held], streams: &mut SpareStreams) -> Result<(), Failure> {
     let alone = is_one_call(calls);
     let chosen = || calls.iter().filter(is_chosen);
     let mut pins = ArrayVec::<Pin, MOST_LANES>::new();
@@ -270,17 +273,22 @@ fn post_turns(calls: &mut [Held]) -> Result<(), Failure> {
         pins.push(pin(held)?);
     }
     let mut posts = ArrayVec::<Post<'_>, MOST_LANES>::new();
-    let mut observed = ArrayVec::<Observed, MOST_LANES>::new();
-    let mut also = ArrayVec::<(&Lane, Stream), MOST_STREAMS>::new();
+    let mut observed = ArrayVec::<Option<usize>, MOST_LANES>::new();
+    let mut also = streams.take();
     for (held, pin) in chosen().zip(&pins) {
         let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
+        // Decided at the call, when its stream was in a capture or was not.
+        if active.is_captured(&held.operation)? != fast.captured {
+            return Err(FastPathError::MixedCapture.into());
+        }
         let measurement = || alone.then(|| active.lane().take_measurement()).flatten().unwrap_or(UNMEASURED);
         posts.push(active.post(&held.operation, fast, fast.trial.map(|_| measurement()))?);
-        observed.push(active.observe(&held.operation, fast, alone)?);
+        observed.push(active.observe(&held.operation, fast, alone));
         join_streams(calls, held, active.lane(), &mut also)?;
     }
     // SAFETY: the buffers and streams are the application's, as they would be for the vendor.
     let posted = unsafe { enqueue(&posts, &also) };
+    streams.give_back(also);
     let turns = calls.iter_mut().filter(|held| held.state == State::Chosen);
     for (((held, pin), post), observed) in turns.zip(&pins).zip(&posts).zip(observed) {
         let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
@@ -307,10 +315,7 @@ fn end_trials(calls: &[Held], accepted: bool) {
 }
 
 fn pin(held: &Held) -> Result<Pin, Failure> {
-    match held.ticket {
-        Ticket::Reserved(known, _) => known.pin().ok_or(Failure::Ending),
-        _ => Err(Failure::Ending),
-    }
+    held.known.and_then(|known| known.pin()).ok_or(Failure::Ending)
 }
 
 /// A vendor treats a group on several streams of one communicator as posted on each of them.
@@ -318,13 +323,14 @@ fn join_streams<'a>(
     calls: &[Held],
     posted: &Held,
     lane: &'a Lane,
-    also: &mut ArrayVec<(&'a Lane, Stream), MOST_STREAMS>,
+    also: &mut Vec<(&'a Lane, Stream)>,
 ) -> Result<(), Failure> {
     for held in calls.iter().filter(|held| held.operation.comm == posted.operation.comm) {
         let stream = held.operation.stream;
         let is_listed = |(of, listed): &(&Lane, Stream)| std::ptr::eq(*of, lane) && *listed == stream;
         if stream != posted.operation.stream && !also.iter().any(is_listed) {
-            also.try_push((lane, stream)).map_err(|_| Failure::Streams(MOST_STREAMS))?;
+            also.try_reserve(1).map_err(|_| Failure::Streams)?;
+            also.push((lane, stream));
         }
     }
     Ok(())

@@ -7,7 +7,9 @@ use crate::clique::Clique;
 use crate::communicators::Known;
 use crate::deferred::Deferred;
 use crate::dispatch::Ticket;
+use airamp_fast_path::Lane;
 use airamp_telemetry::Reason;
+use airamp_vendor_abi::nccl::Stream;
 use std::sync::Mutex;
 
 pub(crate) struct Held {
@@ -60,6 +62,13 @@ impl Held {
     }
 }
 
+impl Held {
+    /// Whether the communicator does, by an agreement of all its ranks; this call may be the vendor's.
+    pub(super) fn compresses(&self) -> bool {
+        self.fast.is_some() || self.known.is_some_and(|known| known.entry.is_active())
+    }
+}
+
 /// What is kept back of one group of one thread.
 #[derive(Default)]
 pub(crate) struct HeldCalls {
@@ -67,6 +76,23 @@ pub(crate) struct HeldCalls {
     pub(super) calls: Vec<Held>,
     /// What frees something that the calls still need.
     pub(super) afterwards: Vec<Deferred>,
+    pub(super) streams: SpareStreams,
+}
+
+/// Room for the streams that a turn joins. It is kept from turn to turn and never holds any.
+#[derive(Default)]
+pub(super) struct SpareStreams(Vec<(&'static Lane, Stream)>);
+
+impl SpareStreams {
+    pub(super) fn take<'a>(&mut self) -> Vec<(&'a Lane, Stream)> {
+        std::mem::take(&mut self.0)
+    }
+
+    #[allow(clippy::unnecessary_filter_map, reason = "the list is of another type")]
+    pub(super) fn give_back(&mut self, streams: Vec<(&Lane, Stream)>) {
+        // An empty list in the same memory.
+        self.0 = streams.into_iter().filter_map(|_| None).collect();
+    }
 }
 
 impl HeldCalls {

@@ -170,7 +170,9 @@ fn invitation(origin: Origin, parent: Option<Known>, place: Place) -> Result<Inv
         return Err("the communicator is not blocking");
     }
     if place.rank < 0 || place.clique == Clique::UNKNOWN {
-        return Err("the vendor does not tell this rank's place in the communicator");
+        return Err(
+            "this rank's place in the communicator is not known, or its parent was shrunk in more than eight ways",
+        );
     }
     let parent = parent.and_then(Known::seat).ok_or("its parent takes no part in any agreement")?;
     parent.child(place.clique.0).ok_or("not all ranks of its parent came to the agreement")

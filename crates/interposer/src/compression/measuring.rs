@@ -89,10 +89,6 @@ impl Measuring {
         }
     }
 
-    pub(super) fn has_told_captured(&self, class: Class, compressed: bool) -> bool {
-        self.captured(compressed).load(Ordering::Relaxed) & bit(class) != 0
-    }
-
     fn captured(&self, compressed: bool) -> &AtomicU64 {
         &self.captured[usize::from(compressed)]
     }
@@ -255,6 +251,7 @@ impl Measuring {
     }
 
     fn report(&self, place: usize, kind: ReportKind) {
+        const { assert!(LONGEST_REPORT <= Seat::REPORT_ROOM) };
         let mut buffer = [0; LONGEST_REPORT];
         if let Ok(report) = postcard::to_slice(&Report { place: place as u8, kind }, &mut buffer) {
             self.seat.report(report);

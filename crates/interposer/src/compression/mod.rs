@@ -26,6 +26,7 @@ mod single;
 mod terms;
 mod trials;
 mod tuning_file;
+mod tuning_queue;
 
 pub(crate) use acquire::{context_of, device_of};
 pub(crate) use active::Active;
@@ -48,6 +49,7 @@ fn switch_on() {
 /// A forked child compresses nothing that its parent did. Only stores.
 pub(crate) fn clear() {
     attend_no_more_to(COMPRESSING);
+    tuning_queue::abandon();
 }
 
 /// How many calls of that communicator were compressed; `None` where none ever will be.

@@ -10,7 +10,7 @@ use crate::communicators::{Known, Pin};
 use crate::startup::State;
 use crate::thread::Thread;
 use crate::{errno, log, startup, telemetry};
-use airamp_agreement::{Capable, LONGEST_TEXT, MOST_TUNINGS, Settled};
+use airamp_agreement::{Capable, LONGEST_TEXT, MOST_TUNINGS_TOLD, Settled};
 use airamp_control::Seat;
 use airamp_fast_path::Lane;
 use airamp_policy::explain::Decision;
@@ -83,7 +83,7 @@ fn candidate(thread: &Thread, state: &State, fresh: Fresh) -> Option<Candidate> 
     };
     let capable = |acquired: &Acquired| {
         let mut tunings = brain::tunings(state.settings.tuning_cache.as_deref());
-        tunings.truncate(MOST_TUNINGS);
+        tunings.truncate(MOST_TUNINGS_TOLD);
         Capable { terms: acquired.terms.clone(), host: terms::host(), tunings }
     };
     telemetry::agreement(fresh.known, AgreementState::Candidate, "");

@@ -1,6 +1,6 @@
 //! The path of a call while a communicator of this process compresses.
 
-use super::active::{Decision, Failure, FastCall};
+use super::active::{Decision, Failure, FastCall, Standing};
 use super::doubt::OneCall;
 use super::group_end;
 use super::held::{self, Held};
@@ -10,7 +10,7 @@ use crate::calls::{AllReduce, Call, Ending, GroupCall, Operation};
 use crate::clique::Clique;
 use crate::communicators::{self, Known};
 use crate::deferred::Deferred;
-use crate::dispatch::{Ticket, announce, counts, observe, pass_on, reserve};
+use crate::dispatch::{Ticket, announce, announce_message, counts, observe, pass_on, reserve, tell_call};
 use crate::thread::Thread;
 use crate::{log, startup, telemetry, vendors};
 use airamp_policy::Entry;
@@ -101,7 +101,7 @@ fn post(
         None if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
         None => return thread.inside_vendor(|| forward.run()),
         Some(Route::Vendor(ticket, watch)) => {
-            let doubt = OneCall::of(ticket);
+            let doubt = OneCall::of(ticket, operation);
             let result = pass_on(thread, function, vendor, call, Some(ticket), forward);
             doubt.settle(result);
             if let Some(watch) = watch {
@@ -135,7 +135,12 @@ fn post(
 /// Tells those who watch what goes to the vendor or to the fast path at once. What the tuner times is not timed again.
 fn announce_route(thread: &Thread, vendor: u8, operation: &Operation, route: &Route) {
     match *route {
-        Route::Vendor(ticket, watch) => announce(thread, vendor, operation, ticket, watch.is_some()),
+        Route::Vendor(ticket, watch) => {
+            announce(thread, vendor, operation, ticket, watch.is_some());
+            if !telemetry::is_collective(operation.kind) {
+                announce_message(thread, vendor, ticket);
+            }
+        }
         Route::Trial(_, ticket, _) => announce(thread, vendor, operation, ticket, true),
         Route::Compressed(known, fast) => {
             telemetry::entering(thread, known, operation, fast.is_watched());
@@ -150,15 +155,18 @@ fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> 
         return Route::Refused(result);
     }
     let (depth, active) = (thread.group_depth(vendor), known.filter(|known| known.entry.is_active()));
-    let ticket = reserve(function, operation);
-    let decision = match (active, ticket) {
-        (Some(known), Ticket::Reserved(_, index)) => match decide(known, operation, index, depth == 0) {
+    let (ticket, standing) = match number(active, function, operation, depth == 0) {
+        Ok(numbered) => numbered,
+        Err((known, failure)) => return Route::Refused(refuse_uncounted(known, &failure)),
+    };
+    let decision = match (active, standing) {
+        (Some(known), Some(standing)) => match decide(known, operation, standing) {
             Ok(decision) => decision,
-            Err(failure) => return Route::Refused(refuse(known, index, &failure)),
+            Err(failure) => return Route::Refused(refuse(known, standing.index, &failure)),
         },
         // Its calls can no longer be counted, so that nobody knows the plan of this one.
         (Some(known), _) if counts(operation.kind, operation.count) => {
-            return Route::Refused(refuse(known, 0, &Failure::Ending));
+            return Route::Refused(refuse_uncounted(known, &Failure::Uncounted));
         }
         _ => Decision::Vendor(None),
     };
@@ -186,10 +194,40 @@ fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> 
     }
 }
 
+/// The operation's ticket, and where it stands if its communicator is `active` and the ranks agree about such calls.
+/// An error where nobody can tell whether it takes an index.
+fn number(
+    active: Option<Known>,
+    function: &str,
+    operation: &Operation,
+    alone: bool,
+) -> Result<(Ticket, Option<Standing>), (Known, Failure)> {
+    if let Some(known) = active.filter(|_| counts(operation.kind, operation.count))
+        && is_captured(known, operation).map_err(|failure| (known, failure))?
+    {
+        tell_call(function, operation);
+        let index = known.entry.index.go_by_next(known.generation);
+        return Ok((Ticket::Unnumbered(known), index.map(|index| Standing { index, alone, captured: true })));
+    }
+    let ticket = reserve(function, operation);
+    let standing = match ticket {
+        Ticket::Reserved(_, index) => active.map(|_| Standing { index, alone, captured: false }),
+        _ => None,
+    };
+    Ok((ticket, standing))
+}
+
+/// Whether the call goes into a graph, or into one whose capture has failed already.
+pub(super) fn is_captured(known: Known, operation: &Operation) -> Result<bool, Failure> {
+    let pin = known.pin();
+    let active = pin.as_ref().and_then(|pin| pin.active());
+    active.map_or(Ok(false), |active| active.is_captured(operation))
+}
+
 /// What becomes of a call that counts. Where the ranks are changing the plan of its index it waits for
-/// the verdict, which needs nobody's host thread or device; without a pin, so that Abort can come. What is
-/// `alone`, outside any group, may be timed.
-fn decide(known: Known, operation: &Operation, index: u64, alone: bool) -> Result<Decision, Failure> {
+/// the verdict, which needs nobody's host thread or device; without a pin, so that Abort can come.
+fn decide(known: Known, operation: &Operation, standing: Standing) -> Result<Decision, Failure> {
+    let index = standing.index;
     let pin = known.pin().ok_or(Failure::Ending)?;
     let active = pin.active().ok_or(Failure::Ending)?;
     let candidate = match active.candidate(operation, index) {
@@ -204,7 +242,7 @@ fn decide(known: Known, operation: &Operation, index: u64, alone: bool) -> Resul
     let entry = Entry::from_byte(gate.entry(index, candidate.class.place())?);
     let pin = known.pin().ok_or(Failure::Ending)?;
     let active = pin.active().ok_or(Failure::Ending)?;
-    active.decide(operation, candidate, entry, index, alone)
+    active.decide(operation, candidate, entry, standing)
 }
 
 fn has_null(operation: &Operation) -> bool {
@@ -268,6 +306,12 @@ pub(super) fn refuse(known: Known, index: u64, failure: &Failure) -> NcclResult 
     let result = failure.result();
     poison(known, result, &format!("AllReduce {index} cannot be compressed: {failure}"));
     result
+}
+
+/// A call that has no index.
+fn refuse_uncounted(known: Known, failure: &Failure) -> NcclResult {
+    poison(known, failure.result(), &format!("an AllReduce cannot be compressed: {failure}"));
+    failure.result()
 }
 
 /// The ranks may no longer do the same: every later call on the communicator fails.

@@ -98,9 +98,9 @@ impl Seated {
     }
 }
 
-/// The next free index. One whose calls are not counted has none, and pledges nothing.
+/// The lowest index that can be pledged. One whose calls are not counted has none, and pledges nothing.
 fn reserved(of: Option<&Known>) -> u64 {
-    of.map_or(0, |known| known.entry.index.reserved_of(known.generation).unwrap_or(LAST_INDEX))
+    of.map_or(0, |known| known.entry.index.free_from(known.generation).unwrap_or(LAST_INDEX))
 }
 
 /// A seat in the hands of the one call that makes its communicator.

@@ -15,7 +15,9 @@ pub(super) fn compress(thread: &Thread, known: Known, operation: &Operation, fas
     telemetry::left(known);
     match posted {
         Ok(()) => {
-            known.entry.index.commit(known.generation, 1);
+            if !fast.captured {
+                known.entry.index.commit(known.generation, 1);
+            }
             telemetry::compressed(thread, operation, known, fast.sent_bytes(known));
             NcclResult::SUCCESS
         }
@@ -76,7 +78,7 @@ fn post_compressed(
     let pin = known.pin().ok_or(Failure::Ending)?;
     let active = pin.active().ok_or(Failure::Ending)?;
     let post = active.post(operation, fast, None)?;
-    let observed = active.observe(operation, fast, true)?;
+    let observed = active.observe(operation, fast, true);
     // SAFETY: the buffers and the stream are the application's, as they would be for the vendor.
     let posted = thread.inside_vendor(|| unsafe { enqueue(&[post], &[]) });
     active.end_observation(observed, operation, fast, posted.is_ok());
@@ -117,7 +119,9 @@ fn failed(known: Known, fast: &FastCall, failure: &Failure) -> NcclResult {
     if !failure.is_refusal() {
         return refuse(known, fast.index, failure);
     }
-    known.entry.index.roll_back(known.generation, 1);
+    if !fast.captured {
+        known.entry.index.roll_back(known.generation, 1);
+    }
     log::warn(format_args!("AllReduce {} was refused: {failure}", fast.index));
     NcclResult::INVALID_USAGE
 }

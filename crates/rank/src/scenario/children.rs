@@ -17,6 +17,9 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         cases.push(Case::new("children/shrunk_by_the_first_rank", |job| shrunk(job, 0)));
         cases.push(Case::new("children/shrunk_and_then_split", shrunk_and_split));
     }
+    if job.nccl.functions.ncclCommShrink.is_some() && job.world.size > 3 {
+        cases.push(Case::new("children/shrunk_without_one_and_then_another", shrunk_repeatedly));
+    }
     cases
 }
 
@@ -82,6 +85,27 @@ fn shrunk_and_split(job: &mut Job) -> Result<Seen, RankError> {
     }
     use_it(job, &parent, 40, &mut seen)?;
     seen.take_in(apart);
+    parent.comm.destroy()?;
+    Ok(seen)
+}
+
+/// Children of one parent, each without another rank: the ranks do not make the same number of them. Each is made twice,
+/// while those before it are in use.
+fn shrunk_repeatedly(job: &mut Job) -> Result<Seen, RankError> {
+    let (parent, mut seen) = (job.communicator()?, Seen::new());
+    let mut children = Vec::new();
+    for left_out in [2, 3, 2, 3] {
+        children.push(shrink(job, &parent, left_out)?);
+        let mut apart = Seen::new();
+        for (number, child) in children.iter().enumerate() {
+            if let Some(child) = child {
+                use_it(job, child, 10 * number, &mut apart)?;
+            }
+        }
+        seen.take_in(apart);
+    }
+    use_it(job, &parent, 40, &mut seen)?;
+    children.into_iter().flatten().try_for_each(|child| child.comm.destroy())?;
     parent.comm.destroy()?;
     Ok(seen)
 }

@@ -16,6 +16,8 @@ use crate::error::RankError;
 use crate::nccl::{Communicator, invoke};
 
 const ROUNDS: usize = 4;
+/// Streams of each rank, so that those of two ranks are more than one has in most programs.
+const MANY: usize = 34;
 
 /// One rank of this process.
 pub(super) struct Member {
@@ -33,6 +35,10 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         Case::new("devices/two_communicators_in_one_group", |job| {
             let members = [initialised_in_a_group(job)?, initialised_in_a_group(job)?];
             use_them(job, &members)
+        }),
+        Case::new("devices/each_on_many_streams", |job| {
+            let members = initialised_in_a_group(job)?;
+            on_many_streams(job, &members)
         }),
     ];
     if job.layout.len() == 1 && job.layout[0] > 1 {
@@ -113,6 +119,37 @@ fn use_them(job: &mut Job, communicators: &[Vec<Member>]) -> Result<Seen, RankEr
             pieces.iter().try_for_each(|piece| piece.judge(&member.comm, &mut apart))?;
             seen.take_in(apart);
         }
+    }
+    members.iter().for_each(|member| member.comm.check(&mut seen));
+    job.gpu.set_device(0)?;
+    Ok(seen)
+}
+
+/// One group with a call on each of many streams of every member: one that is compressed, and small ones.
+fn on_many_streams(job: &mut Job, members: &[Member]) -> Result<Seen, RankError> {
+    let (mut seen, mut own) = (Seen::new(), Vec::new());
+    for member in members {
+        job.gpu.set_device(member.device)?;
+        let specs =
+            (0..MANY).map(|seed| if seed == 0 { various(0) } else { Spec { count: 100, ..various(seed) } });
+        let pieces = Piece::all(job, &member.comm, specs)?;
+        let streams = (0..MANY).map(|_| job.gpu.stream(true)).collect::<Result<Vec<_>, _>>()?;
+        own.push((member, pieces, streams));
+    }
+    job.group(|| {
+        for (member, pieces, streams) in &own {
+            job.gpu.set_device(member.device)?;
+            let mut placed = pieces.iter().zip(streams);
+            placed.try_for_each(|(piece, stream)| piece.enqueue(job, &member.comm, stream))?;
+        }
+        Ok(())
+    })?;
+    for (member, pieces, streams) in &own {
+        job.gpu.set_device(member.device)?;
+        streams.iter().try_for_each(Stream::synchronize)?;
+        let mut apart = Seen::new();
+        pieces.iter().try_for_each(|piece| piece.judge(&member.comm, &mut apart))?;
+        seen.take_in(apart);
     }
     members.iter().for_each(|member| member.comm.check(&mut seen));
     job.gpu.set_device(0)?;

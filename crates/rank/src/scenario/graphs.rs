@@ -22,6 +22,9 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         Case::new("graphs/two_in_flight", two_in_flight),
         Case::new("graphs/beside_live_calls", beside_live_calls),
         Case::new("graphs/of_two_communicators", of_two_communicators),
+        Case::new("graphs/thrown_away_on_some_ranks", thrown_away_on_some_ranks),
+        Case::new("graphs/captured_beside_other_live_calls", captured_beside_other_live_calls),
+        Case::new("graphs/spoilt_on_some_ranks", spoilt_on_some_ranks),
     ];
     if job.kind == Kind::Cuda {
         cases.push(Case::new("graphs/captured_again_and_updated", updated));
@@ -64,8 +67,13 @@ fn judge(comm: &Tracked, pieces: &[Piece], seen: &mut Seen) -> Result<(), RankEr
 }
 
 /// Three times with new numbers each.
-fn replay(job: &Job, comm: Tracked, mut pieces: Vec<Piece>, graph: GraphExec) -> Result<Seen, RankError> {
-    let mut seen = Seen::new();
+fn replay(
+    job: &Job,
+    comm: Tracked,
+    mut pieces: Vec<Piece>,
+    graph: GraphExec,
+    mut seen: Seen,
+) -> Result<Seen, RankError> {
     for round in 1..4 {
         renew(job, &mut pieces, 10 * round)?;
         graph.launch(&job.stream)?;
@@ -82,7 +90,7 @@ fn replayed(job: &mut Job, grouped: bool) -> Result<Seen, RankError> {
     let comm = job.communicator()?;
     let pieces = warmed(job, &comm, specs(0))?;
     let graph = captured(job, &comm, &pieces, &job.stream, grouped)?;
-    replay(job, comm, pieces, graph)
+    replay(job, comm, pieces, graph, Seen::new())
 }
 
 /// A stream that is forked off inside the capture and joined again.
@@ -105,7 +113,7 @@ fn captured_on_two_streams(job: &mut Job, grouped: bool) -> Result<Seen, RankErr
         joined.record(&other)?;
         Ok::<(), RankError>(job.stream.wait(&joined)?)
     })?;
-    replay(job, comm, pieces, graph)
+    replay(job, comm, pieces, graph, Seen::new())
 }
 
 /// Launched in turn on two streams, and waited for at the end only.
@@ -175,6 +183,62 @@ fn of_two_communicators(job: &mut Job) -> Result<Seen, RankError> {
     drop(graph);
     comms.into_iter().try_for_each(|comm| comm.comm.destroy())?;
     Ok(seen)
+}
+
+/// A capture sends nothing: how often each rank has tried before one succeeds concerns nobody else.
+fn thrown_away_on_some_ranks(job: &mut Job) -> Result<Seen, RankError> {
+    let (comm, mut seen) = (job.communicator()?, Seen::new());
+    let mut pieces = warmed(job, &comm, specs(0))?;
+    for attempt in 0..job.world.rank {
+        drop(captured(job, &comm, &pieces, &job.stream, attempt % 2 == 1)?);
+    }
+    renew(job, &mut pieces, 20)?;
+    pieces.iter().try_for_each(|piece| piece.enqueue(job, &comm, &job.stream))?;
+    job.stream.synchronize()?;
+    judge(&comm, &pieces, &mut seen)?;
+    let graph = captured(job, &comm, &pieces, &job.stream, false)?;
+    replay(job, comm, pieces, graph, seen)
+}
+
+/// Some ranks capture before a live call, and the others after it: on the wire it is all the same.
+fn captured_beside_other_live_calls(job: &mut Job) -> Result<Seen, RankError> {
+    let comm = job.communicator()?;
+    let (pieces, live) = (warmed(job, &comm, specs(0))?, Piece::all(job, &comm, specs(6))?);
+    let call = || live.iter().try_for_each(|piece| piece.enqueue(job, &comm, &job.stream));
+    let is_early = job.world.rank.is_multiple_of(2);
+    if !is_early {
+        call()?;
+    }
+    let graph = captured(job, &comm, &pieces, &job.stream, is_early)?;
+    if is_early {
+        call()?;
+    }
+    job.stream.synchronize()?;
+    let mut seen = Seen::new();
+    judge(&comm, &live, &mut seen)?;
+    replay(job, comm, pieces, graph, seen)
+}
+
+/// Something that a capture cannot hold spoils it: the calls in it fail on that rank, and no others do.
+fn spoilt_on_some_ranks(job: &mut Job) -> Result<Seen, RankError> {
+    let (comm, mut seen) = (job.communicator()?, Seen::new());
+    let too_small = Spec { in_place: false, ..Spec::sum(DataType::FLOAT32, 16) };
+    let mut pieces = warmed(job, &comm, specs(0).into_iter().chain([too_small]).collect())?;
+    let attempts = if job.world.rank % 2 == 1 { &pieces[..] } else { &[] };
+    for (number, piece) in attempts.iter().enumerate() {
+        let call = || piece.call_without_effect(job, &comm, &job.stream);
+        let spoilt = job.stream.capture(|| {
+            drop(job.gpu.alloc(64));
+            if number % 2 == 1 { job.group(call) } else { call() }
+        });
+        seen.expect(spoilt.is_err(), || "an allocation does not spoil a capture here".into());
+    }
+    renew(job, &mut pieces, 30)?;
+    pieces.iter().try_for_each(|piece| piece.enqueue(job, &comm, &job.stream))?;
+    job.stream.synchronize()?;
+    judge(&comm, &pieces, &mut seen)?;
+    let graph = captured(job, &comm, &pieces, &job.stream, true)?;
+    replay(job, comm, pieces, graph, seen)
 }
 
 /// The same calls on other buffers: an executable takes them over if the graph has kept its shape.

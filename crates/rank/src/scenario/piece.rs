@@ -1,7 +1,7 @@
 //! One AllReduce with buffers of its own between guards: enqueued, then compared with what the
 //! expectation of its communicator says. Calls that were swapped, dropped or run twice show.
 
-use airamp_vendor::gpu::{Buffer, Stream};
+use airamp_vendor::gpu::{Buffer, CaptureStatus, Stream};
 use airamp_vendor_abi::nccl::{RedOp, ScalarResidence};
 
 use super::expected::{Expectation, Spec};
@@ -91,7 +91,10 @@ impl Piece {
     /// Puts the call on the stream, or into the group that is open.
     pub(super) fn enqueue(&self, own: &Equipment, comm: &Tracked, stream: &Stream) -> Result<(), RankError> {
         self.call_without_effect(own, comm, stream)?;
-        comm.note(&self.spec);
+        match stream.capture_status()? {
+            CaptureStatus::Live => comm.note(&self.spec),
+            _ => comm.note_captured(&self.spec),
+        }
         Ok(())
     }
 

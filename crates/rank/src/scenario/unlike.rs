@@ -1,14 +1,16 @@
 //! Ranks that make the same calls in unlike ways: some in a group, the others one after the other. A
-//! group is its collectives in the order of the program, and then its messages.
+//! group is its collectives in the order of the program, one communicator after the other, and then its messages.
 
 use airamp_vendor_abi::nccl::DataType;
 
 use super::expected::Spec;
 use super::messages::{Messages, spec};
 use super::piece::Piece;
+use super::tracked::Tracked;
 use super::{Case, Job, Seen};
 use crate::collective::{Collective, Form};
 use crate::error::RankError;
+use crate::nccl::{Communicator, Making};
 use crate::pattern::Reduction;
 
 /// Which rank makes its calls in a group; the sender is rank 0 and the receiver rank 1.
@@ -26,6 +28,7 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         let case = |what: &str| format!("unlike/{what}_in_a_group_of_{who}");
         cases.push(Case::new(case("a_message"), move |job| message(job, is_grouped)));
         cases.push(Case::new(case("collectives"), move |job| collectives(job, is_grouped, Form::Plain)));
+        cases.push(Case::new(case("communicators"), move |job| communicators(job, is_grouped)));
         if with_config {
             let configured = case("configured_collectives");
             cases.push(Case::new(configured, move |job| collectives(job, is_grouped, Form::Config)));
@@ -98,4 +101,43 @@ fn collectives(job: &mut Job, is_grouped: IsGrouped, form: Form) -> Result<Seen,
     comm.check(&mut seen);
     comm.comm.destroy()?;
     Ok(seen)
+}
+
+/// Two communicators on one stream, each with calls that are not compressed behind those that are. They are used in the
+/// order in which a group takes them, which depends on their ids alone.
+fn communicators(job: &mut Job, is_grouped: IsGrouped) -> Result<Seen, RankError> {
+    let (exact, compressed) = (Spec::sum(DataType::INT32, 5003), Spec::sum(DataType::FLOAT16, 5003));
+    let mut ids = [job.new_id()?, job.new_id()?];
+    ids.sort_by_key(|id| name(&id.internal));
+    let (rank, size, mut seen) = (job.world.rank, job.world.size, Seen::new());
+    let mut members = Vec::new();
+    for (id, specs) in
+        ids.into_iter().zip([vec![compressed, exact], vec![exact, compressed, compressed, exact]])
+    {
+        let comm = Communicator::init(&job.nccl, Making::Plain, id, rank, size)?;
+        let comm = Tracked::new(comm, job.expectation);
+        let specs = specs.into_iter().enumerate().map(|(seed, spec)| spec.seeded(seed));
+        let pieces = Piece::all(job, &comm, specs)?;
+        members.push((comm, pieces));
+    }
+    let calls = || members.iter().flat_map(|(comm, pieces)| pieces.iter().map(move |piece| (comm, piece)));
+    let enqueue = || calls().try_for_each(|(comm, piece)| piece.enqueue(job, comm, &job.stream));
+    for _ in 0..ROUNDS {
+        if is_grouped(rank) {
+            job.group(enqueue)?;
+        } else {
+            enqueue()?;
+        }
+    }
+    job.stream.synchronize()?;
+    calls().try_for_each(|(comm, piece)| piece.judge(comm, &mut seen))?;
+    members.iter().for_each(|(comm, _)| comm.check(&mut seen));
+    members.into_iter().try_for_each(|(comm, _)| comm.comm.destroy())?;
+    Ok(seen)
+}
+
+/// By which the library knows a communicator: FNV-1a of its id.
+fn name(id: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    id.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

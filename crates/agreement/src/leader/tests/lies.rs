@@ -18,7 +18,7 @@ fn lies() -> Vec<(LeaderEvent, &'static str)> {
         (refuse(1, 7, 0), "rank 1"),
         (refuse(1, 1, u64::MAX), "rank 1"),
         (ask(1, 7), "rank 1"),
-        (From(1, ToLeader::Report(vec![0; LONGEST_REPORT + 1])), "rank 1"),
+        (From(1, ToLeader::Report(vec![0; MOST_REPORT_BYTES + 1])), "rank 1"),
     ]
 }
 

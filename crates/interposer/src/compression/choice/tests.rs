@@ -103,6 +103,35 @@ fn a_clique_is_done_with_its_trial_before_the_next_clique_begins() {
 }
 
 #[test]
+fn what_stands_behind_the_turns_of_a_clique_comes_before_the_next_clique() {
+    let mut calls = [
+        call(2, 0, Says::Compressed),
+        call(1, 0, Says::Trial),
+        call(1, 1, Says::Vendor),
+        call(2, 1, Says::Vendor),
+        call(1, 2, Says::Vendor),
+    ];
+    let expected = [
+        (Next::FastPath, vec![1]),
+        (Next::PassOn, vec![1]),
+        (Next::PassOn, vec![2, 4]),
+        (Next::FastPath, vec![0]),
+        (Next::PassOn, vec![3]),
+    ];
+    assert_eq!(order(&mut calls), expected);
+}
+
+#[test]
+fn messages_and_cliques_without_a_turn_come_last_in_one_group_of_the_vendors() {
+    let mut message = call(2, 0, Says::Vendor);
+    message.operation.kind = Kind::Send;
+    let mut calls =
+        [call(1, 0, Says::Vendor), message, call(2, 0, Says::Compressed), call(3, 0, Says::Compressed)];
+    let expected = [(Next::FastPath, vec![2]), (Next::FastPath, vec![3]), (Next::PassOn, vec![0, 1])];
+    assert_eq!(order(&mut calls), expected);
+}
+
+#[test]
 fn ranks_of_one_communicator_make_their_dry_runs_together() {
     let mut calls = [in_clique(1, 1, 0, Says::Trial), in_clique(1, 2, 0, Says::Trial)];
     assert!(is_one_call(&calls));

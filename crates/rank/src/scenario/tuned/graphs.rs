@@ -1,5 +1,6 @@
 //! `tuned-graphs`: AllReduces captured before the library measures, while it does, and once it has decided, all
-//! replayed to the end beside live calls of the same size. A replay must always give what the capture recorded.
+//! replayed to the end beside live calls of the same size. A replay must always give what the capture recorded. Each rank
+//! throws away as many captures as its number says before it keeps one.
 
 use std::time::Instant;
 
@@ -35,6 +36,8 @@ struct Program<'a> {
     comm: &'a Communicator,
     live: &'a mut Vec<Gradient>,
     captured: Vec<Captured>,
+    /// Compressed calls in graphs that nobody kept.
+    thrown_away: u64,
     lines: Vec<GraphLine>,
 }
 
@@ -53,12 +56,14 @@ pub(super) fn run(
     let mut live = Gradient::all(job, &comm, &arguments.specs())?;
     let line = |captured| GraphLine { captured, replays: String::new() };
     let lines = MOMENTS.into_iter().map(line).collect();
-    let mut program = Program { comm: &comm, live: &mut live, captured: Vec::new(), lines };
+    let mut program = Program { comm: &comm, live: &mut live, captured: Vec::new(), thrown_away: 0, lines };
     let done = walk(job, watchdog, arguments, &mut program, report);
     report.graphs = program.lines;
+    let thrown_away = program.thrown_away;
     // A communicator outlives the graphs that use it.
     drop(program.captured);
     report.ask(0, &comm, &live.iter().collect::<Vec<_>>());
+    report.without_thrown_away(thrown_away);
     end(job, comm, done, report)
 }
 
@@ -142,7 +147,13 @@ impl Program<'_> {
     fn capture(&mut self, job: &Job, place: usize) -> Result<(), RankError> {
         let spec = Spec { in_place: false, ..self.live[place].spec };
         let gradient = Gradient::new(job, self.comm, spec.seeded(spec.seed + 17))?;
-        let graph = job.stream.capture(|| gradient.enqueue(job, self.comm, &job.stream))?;
+        let capture = || job.stream.capture(|| gradient.enqueue(job, self.comm, &job.stream));
+        // How often a rank captures before it keeps a graph concerns nobody else: nothing is sent.
+        let compressed = || library::compressed_calls(self.comm.raw()).unwrap_or(0);
+        let before = compressed();
+        (0..job.world.rank).try_for_each(|_| capture().map(drop))?;
+        self.thrown_away += compressed() - before;
+        let graph = capture()?;
         self.captured.push(Captured { place, gradient, graph });
         Ok(())
     }

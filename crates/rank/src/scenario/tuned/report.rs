@@ -157,6 +157,11 @@ impl Report {
         self.ask_plan(number, comm, gradients);
     }
 
+    /// So many of the compressed calls are in graphs that only this rank has made.
+    pub(super) fn without_thrown_away(&mut self, calls: u64) {
+        self.compressed = self.compressed.saturating_sub(calls);
+    }
+
     /// The same about one that not all are in, which may be decided otherwise elsewhere.
     pub(super) fn ask_apart(&mut self, number: usize, comm: &Communicator, gradients: &[&Gradient]) {
         self.compressed_apart += library::compressed_calls(comm.raw()).unwrap_or(0);
