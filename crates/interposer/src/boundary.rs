@@ -1,7 +1,8 @@
 //! The wall between our code and the application: a panic of ours stops here.
 //!
-//! Falling back to the vendor is right only while the plan of the call's index is
-//! 'vendor', which is the only plan there is in this release (see ARCHITECTURE.md).
+//! Falling back to the vendor is right only while the plan of the call's index is 'vendor'. So a panic
+//! makes the process inert, and leaves its calls to the vendor, only while no communicator of it compresses; of one
+//! that does, calls fail from then on (`compression::route`, ARCHITECTURE.md).
 
 use crate::log;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -82,13 +82,16 @@ pub(crate) enum Call {
         at: *mut Comm,
         count: c_int,
     },
-    /// `detail` is the colour of a split and the flags of a shrink.
+    /// `detail` is the colour of a split and the flags of a shrink. The ranks that a shrink leaves out are in host memory,
+    /// which is there until the call returns.
     Derive {
         how: Derivation,
         parent: Comm,
         at: *mut Comm,
         config: *const Config,
         detail: c_int,
+        left_out: *const c_int,
+        left_out_count: c_int,
     },
     End {
         how: Ending,
@@ -155,7 +158,18 @@ pub(crate) fn derive(
     config: *mut Config,
     detail: c_int,
 ) -> Call {
-    Call::Derive { how, parent, at, config, detail }
+    Call::Derive { how, parent, at, config, detail, left_out: null(), left_out_count: 0 }
+}
+
+pub(crate) fn shrink(
+    parent: Comm,
+    at: *mut Comm,
+    config: *mut Config,
+    flags: c_int,
+    left_out: *const c_int,
+    left_out_count: c_int,
+) -> Call {
+    Call::Derive { how: Shrink, parent, at, config, detail: flags, left_out, left_out_count }
 }
 
 pub(crate) fn end(how: Ending, comm: Comm) -> Call {
@@ -231,7 +245,6 @@ pub(crate) fn all_reduce(
     all_reduce_by_pointer(send, recv, count, datatype, op, comm, stream, null())
 }
 
-#[allow(clippy::too_many_arguments, reason = "as many as the function has")]
 pub(crate) fn all_reduce_by_pointer(
     send: *const c_void,
     recv: *mut c_void,

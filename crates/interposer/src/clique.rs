@@ -26,18 +26,27 @@ impl Clique {
         Self(hash(&bytes))
     }
 
-    /// The `number`th child of that kind; the ranks of one split differ in `colour`.
-    pub(crate) fn of_child(self, how: Derivation, number: u32, colour: i32) -> Self {
+    /// The `number`th child of that kind `without` those ranks; the ranks of one split differ in `colour`.
+    pub(crate) fn of_child(self, how: Derivation, number: u32, colour: i32, without: u64) -> Self {
         if self == Self::UNKNOWN {
             return self;
         }
-        let mut bytes = [0; 17];
+        let mut bytes = [0; 25];
         bytes[..8].copy_from_slice(&self.0.to_le_bytes());
         bytes[8] = how as u8;
         bytes[9..13].copy_from_slice(&number.to_le_bytes());
-        bytes[13..].copy_from_slice(&colour.to_le_bytes());
+        bytes[13..17].copy_from_slice(&colour.to_le_bytes());
+        bytes[17..].copy_from_slice(&without.to_le_bytes());
         Self(hash(&bytes))
     }
+}
+
+/// A name for a set of ranks, in whatever order they are listed; never 0.
+pub(crate) fn set_of_ranks(ranks: &[i32]) -> u64 {
+    let mut sorted = ranks.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    hash(&sorted.iter().flat_map(|rank| rank.to_le_bytes()).collect::<Vec<u8>>())
 }
 
 /// FNV-1a, never 0.
@@ -51,18 +60,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_differ_by_kind_number_and_colour() {
+    fn children_differ_by_kind_number_colour_and_who_is_left_out() {
         let parent = Clique::of_id(&UniqueId { internal: [7; 128] });
         let names = [
             parent,
-            parent.of_child(Derivation::Split, 0, 0),
-            parent.of_child(Derivation::Split, 0, 1),
-            parent.of_child(Derivation::Split, 1, 0),
-            parent.of_child(Derivation::Shrink, 0, 0),
+            parent.of_child(Derivation::Split, 0, 0, 0),
+            parent.of_child(Derivation::Split, 0, 1, 0),
+            parent.of_child(Derivation::Split, 1, 0, 0),
+            parent.of_child(Derivation::Shrink, 0, 0, 0),
+            parent.of_child(Derivation::Shrink, 0, 0, set_of_ranks(&[2])),
         ];
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name));
         }
-        assert_eq!(Clique::UNKNOWN.of_child(Derivation::Split, 0, 0), Clique::UNKNOWN);
+        assert_eq!(Clique::UNKNOWN.of_child(Derivation::Split, 0, 0, 0), Clique::UNKNOWN);
+    }
+
+    #[test]
+    fn ranks_that_list_others_in_another_order_leave_out_the_same() {
+        assert_eq!(set_of_ranks(&[3, 1, 3]), set_of_ranks(&[1, 3]));
+        assert_ne!(set_of_ranks(&[1]), set_of_ranks(&[3]));
+        assert_ne!(set_of_ranks(&[]), set_of_ranks(&[0]));
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::call_index::{CallIndex, Generation};
 use crate::calls::Derivation;
-use crate::clique::Clique;
+use crate::clique::{self, Clique};
 use crate::compression::{Active, Seated};
 use airamp_telemetry::Reason;
 use airamp_vendor_abi::nccl::NcclResult;
@@ -76,8 +76,9 @@ pub(crate) struct Entry {
     slot: AtomicU64,
     /// Why its calls are never compressed, in mode `on`: a `Reason` and one; 0: they may be.
     why_off: AtomicU8,
-    /// Children made so far, by kind.
+    /// Children made so far, by kind; shrinks are counted apart.
     children: [AtomicU32; 3],
+    shrunk: [Shrunk; SHRINKS],
     /// Compression, where all ranks have agreed on it. Read under a pin.
     active: AtomicPtr<Active>,
     /// Its seat in the agreement, from an `Arc`; null: none. Changed and read in turns.
@@ -87,6 +88,28 @@ pub(crate) struct Entry {
     /// The vendor has ended what was under way on it.
     is_interrupted: AtomicBool,
     pub(crate) index: CallIndex,
+}
+
+/// So many sets of ranks can be left out of one communicator by shrinks; what is shrunk without further ones is left to
+/// the vendor.
+const SHRINKS: usize = 8;
+
+/// How often a communicator was shrunk without the same ranks.
+struct Shrunk {
+    /// Which ranks; 0: the place is free.
+    without: AtomicU64,
+    times: AtomicU32,
+}
+
+impl Shrunk {
+    const fn new() -> Self {
+        Self { without: AtomicU64::new(0), times: AtomicU32::new(0) }
+    }
+
+    fn clear(&self) {
+        self.without.store(0, Ordering::Relaxed);
+        self.times.store(0, Ordering::Relaxed);
+    }
 }
 
 /// A communicator that was found: its entry, and which of the communicators at that address it is.
@@ -124,6 +147,7 @@ impl Entry {
             slot: AtomicU64::new(0),
             why_off: AtomicU8::new(0),
             children: [const { AtomicU32::new(0) }; 3],
+            shrunk: [const { Shrunk::new() }; SHRINKS],
             active: AtomicPtr::new(std::ptr::null_mut()),
             seat: AtomicPtr::new(std::ptr::null_mut()),
             poison: AtomicI32::new(NcclResult::SUCCESS.0),
@@ -146,6 +170,7 @@ impl Entry {
         self.origin.store(facts.origin as u8, Ordering::Relaxed);
         self.why_off.store(0, Ordering::Relaxed);
         self.children.iter().for_each(|children| children.store(0, Ordering::Relaxed));
+        self.shrunk.iter().for_each(Shrunk::clear);
         self.poison.store(NcclResult::SUCCESS.0, Ordering::Relaxed);
         self.is_interrupted.store(false, Ordering::Relaxed);
         self.index.start(generation);
@@ -208,10 +233,24 @@ impl Entry {
         self.why_off.store(reason as u8 + 1, Ordering::Relaxed);
     }
 
-    /// The name of the next child, counted apart by kind: who is left out of a shrink does not call it.
-    pub(crate) fn next_child(&self, how: Derivation, colour: i32) -> Clique {
-        let number = self.children[how as usize].fetch_add(1, Ordering::Relaxed);
-        self.clique().of_child(how, number, colour)
+    /// The name of the next child, counted apart by kind. Who is left out of a shrink does not call it, so that shrinks
+    /// are counted apart by whom they leave out, too.
+    pub(crate) fn next_child(&self, how: Derivation, colour: i32, left_out: &[i32]) -> Clique {
+        let without = clique::set_of_ranks(left_out);
+        let number = match how {
+            Derivation::Shrink => self.next_shrink(without),
+            _ => Some(self.children[how as usize].fetch_add(1, Ordering::Relaxed)),
+        };
+        number.map_or(Clique::UNKNOWN, |number| self.clique().of_child(how, number, colour, without))
+    }
+
+    /// How many shrinks have left out these ranks so far. `None`: there were too many others.
+    fn next_shrink(&self, without: u64) -> Option<u32> {
+        let _turn = Turn::take();
+        let is_its = |shrunk: &&Shrunk| [0, without].contains(&shrunk.without.load(Ordering::Relaxed));
+        let shrunk = self.shrunk.iter().find(is_its)?;
+        shrunk.without.store(without, Ordering::Relaxed);
+        Some(shrunk.times.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether all ranks have agreed that calls are compressed.
@@ -345,10 +384,16 @@ impl Known {
         true
     }
 
-    /// The vendor refused to end it: it lives on.
+    /// The vendor refused to end it, or only revoked it: it lives on, unless the call that made it is ending it.
     pub(crate) fn cancel_end(self) {
-        if self.is_current() {
-            self.entry.state.store(LIVE, Ordering::SeqCst);
+        if self.change(ENDING, LIVE) {
+            self.stop_calls(false);
+        }
+    }
+
+    /// It cannot be taken back: it stays with the application.
+    pub(crate) fn cancel_take_back(self) {
+        if self.change(TAKEN_BACK, LIVE) {
             self.stop_calls(false);
         }
     }

@@ -11,6 +11,7 @@ use crate::lifecycle::{self, warn_once};
 use crate::thread::{self, Expected, Thread};
 use crate::{clique::Clique, compression, log, rhythm, startup, take_back, telemetry};
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 mod operation;
@@ -23,7 +24,7 @@ pub(crate) enum Ticket {
     Nothing,
     /// That index is reserved.
     Reserved(Known, u64),
-    /// No index is reserved: the call is of another kind, or empty, or can no longer be counted.
+    /// No index is reserved: the call is of another kind, or empty, or captured, or can no longer be counted.
     Unnumbered(Known),
     /// No communicator is known at that address.
     Stranger,
@@ -216,6 +217,9 @@ fn before(thread: &Thread, function: &str, vendor: u8, call: &Call) -> Ticket {
     if let Call::Operation(operation) = call {
         let ticket = reserve(function, operation);
         announce(thread, vendor, operation, ticket, false);
+        if !telemetry::is_collective(operation.kind) {
+            announce_message(thread, vendor, ticket);
+        }
         return ticket;
     }
     if let Call::Group(how) = call {
@@ -273,12 +277,18 @@ pub(crate) fn counts(kind: Kind, count: usize) -> bool {
     kind == Kind::AllReduce && count > 0
 }
 
+/// A line for who debugs.
+#[inline(always)]
+pub(crate) fn tell_call(function: &str, operation: &Operation) {
+    if log::is_on(log::Level::Debug) {
+        log::debug(format_args!("{function} comm={:p} count={}", operation.comm, operation.count));
+    }
+}
+
 #[inline(always)]
 pub(crate) fn reserve(function: &str, operation: &Operation) -> Ticket {
     let Operation { kind, comm, count, .. } = *operation;
-    if log::is_on(log::Level::Debug) {
-        log::debug(format_args!("{function} comm={comm:p} count={count}"));
-    }
+    tell_call(function, operation);
     match communicators::find(comm as usize) {
         None => Ticket::Stranger,
         Some(known) if counts(kind, count) => match known.entry.index.reserve(known.generation) {
@@ -302,6 +312,14 @@ pub(crate) fn announce(
         && thread.group_depth(vendor) == 0
     {
         telemetry::entering(thread, known, operation, is_timed_elsewhere);
+    }
+}
+
+pub(crate) fn announce_message(thread: &Thread, vendor: u8, ticket: Ticket) {
+    if let Ticket::Unnumbered(known) = ticket
+        && thread.group_depth(vendor) == 0
+    {
+        telemetry::entering_message(known);
     }
 }
 
@@ -403,7 +421,7 @@ fn after_derivation(
     ticket: Ticket,
     result: NcclResult,
 ) -> Option<NcclResult> {
-    let Call::Derive { how, parent, at, config, detail } = *call else {
+    let Call::Derive { how, parent, at, config, detail, left_out, left_out_count } = *call else {
         return None;
     };
     if let Ticket::Ending(parent) = ticket {
@@ -420,13 +438,25 @@ fn after_derivation(
     let parent = communicators::find(parent as usize);
     let inherited = parent.is_none_or(|it| it.entry.is_blocking());
     let blocking = lifecycle::is_blocking(config, inherited) && result == NcclResult::SUCCESS;
-    let clique = parent.map_or(Clique::UNKNOWN, |it| it.entry.next_child(how, detail));
+    // SAFETY: the vendor has just accepted the list.
+    let left_out = unsafe { ranks_at(left_out, left_out_count) };
+    let clique = parent.map_or(Clique::UNKNOWN, |it| it.entry.next_child(how, detail, left_out));
     let origin = lifecycle::origin_of(how);
     let of = parent.map_or(Clique::UNKNOWN, |it| it.entry.clique());
     let parent_lends = parent.is_none_or(|it| it.entry.lends());
     let lends = lifecycle::lends(config, parent_lends);
     let facts = Facts { origin, vendor, rank: -1, nranks: -1, blocking, clique, parent: of, lends };
     lifecycle::derived(thread, Expected { at, parent, facts }, parent_lends && !call.aborts_parent())
+}
+
+/// # Safety
+/// Null, or as many ranks lie there, for as long as the slice is used.
+unsafe fn ranks_at<'a>(ranks: *const c_int, count: c_int) -> &'a [c_int] {
+    match usize::try_from(count) {
+        // SAFETY: by the caller's word.
+        Ok(count) if count > 0 && !ranks.is_null() => unsafe { std::slice::from_raw_parts(ranks, count) },
+        _ => &[],
+    }
 }
 
 /// Outside a group a call has its effect when it returns; inside, when the group ends.

@@ -1,8 +1,9 @@
 //! `libairamp_accel.so`: stands between an application and its NCCL or RCCL library.
 //!
 //! Preloaded, or named as the NCCL library itself, it sees every call, keeps each
-//! communicator's call index, and passes the call on unchanged. It never panics, exits or
-//! blocks the application, and where anything is not as expected it evaporates.
+//! communicator's call index, and passes the call on, unchanged wherever the ranks have not agreed to compress it.
+//! It never panics or exits, and where anything is not as expected it evaporates as long as no communicator
+//! compresses; one that does returns an error and is poisoned, since its peers go by what was agreed.
 //!
 //! A call goes: `exports` or `dlsym` -> `dispatch` (through `boundary`) -> the vendor.
 

@@ -79,7 +79,7 @@ fn one(thread: &Thread, fresh: Fresh, places: Places) -> bool {
         // A watchdog that read the handle before this call returned: it is the one that ends it.
         None => return false,
         Some(false) => {
-            known.cancel_end();
+            known.cancel_take_back();
             return false;
         }
         Some(true) => {}
@@ -92,6 +92,7 @@ fn one(thread: &Thread, fresh: Fresh, places: Places) -> bool {
     telemetry::left(known);
     lifecycle::ended(Ending::Abort, known, result);
     if !result.is_accepted() {
+        known.cancel_take_back();
         write(place, comm);
     }
     result.is_accepted()

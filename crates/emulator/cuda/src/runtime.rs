@@ -19,7 +19,7 @@ macro_rules! export {
             remembered(|| {
                 // SAFETY: the caller follows the header: what it passes is null or points
                 // to what the function's documentation asks for.
-                #[allow(unused_unsafe)]
+                #[allow(unused_unsafe, reason = "some bodies do nothing unsafe")]
                 unsafe { $body }
             })
         }

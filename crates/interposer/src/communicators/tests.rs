@@ -118,11 +118,35 @@ fn only_one_thread_ends_a_communicator_whose_creation_failed() {
 
     let taken_back = insert(0x6b00_0000, &FACTS).unwrap();
     assert_eq!(taken_back.begin_to_take_back(), Some(true));
+    taken_back.cancel_take_back();
+    assert!(taken_back.is_usable(), "what cannot be taken back lives on");
+    assert_eq!(taken_back.begin_to_take_back(), Some(true));
     assert!(taken_back.is_taken_back());
     assert!(taken_back.begin_end() && taken_back.is_taken_back(), "the application's end changes nothing");
+    taken_back.cancel_end();
+    assert!(taken_back.is_taken_back(), "nor does it where the vendor refused it, or only revoked");
     let next = insert(0x6b00_0000, &FACTS).unwrap();
     assert!(!taken_back.is_taken_back() && !next.is_taken_back());
     assert_eq!(taken_back.begin_to_take_back(), None, "the next one there is left alone");
     assert!(next.is_usable());
     next.forget();
+}
+
+#[test]
+fn a_rank_that_was_left_out_once_names_the_next_shrink_as_the_others_do() {
+    let facts = Facts { clique: Clique(7), ..FACTS };
+    let (in_both, left_out_once) =
+        (insert(0x6c00_0000, &facts).unwrap(), insert(0x6c00_0100, &facts).unwrap());
+    let shrink = |known: Known, left_out: &[i32]| known.entry.next_child(Derivation::Shrink, 0, left_out);
+    let without_2 = shrink(in_both, &[2]);
+    let without_3 = shrink(in_both, &[3]);
+    assert_eq!(shrink(left_out_once, &[3]), without_3);
+    assert_ne!(without_2, without_3);
+    assert_ne!(shrink(in_both, &[2]), without_2, "the second without the same ranks is another one");
+    (0..SHRINKS as i32).for_each(|more| _ = shrink(in_both, &[10, more]));
+    assert_eq!(shrink(in_both, &[50]), Clique::UNKNOWN, "it cannot be counted, and is left to the vendor");
+    assert_ne!(shrink(in_both, &[3]), Clique::UNKNOWN);
+    let next = insert(0x6c00_0000, &facts).unwrap();
+    assert_eq!(shrink(next, &[2]), without_2, "the next one there has no children yet");
+    [next, left_out_once].into_iter().for_each(Known::forget);
 }

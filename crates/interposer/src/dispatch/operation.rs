@@ -80,6 +80,9 @@ pub(super) fn observe_operation(
             && thread.group_depth(vendor) == 0
         {
             telemetry::entering_with(thread, known, operation.stream, operation.count);
+            if !telemetry::is_collective(operation.kind) {
+                telemetry::entering_message(known);
+            }
         }
         found
     });

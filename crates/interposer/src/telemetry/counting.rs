@@ -122,7 +122,7 @@ fn send_counts(operation: &Operation, ranks: i32) -> &[usize] {
 pub(crate) fn entering(thread: &Thread, known: Known, operation: &Operation, is_timed_elsewhere: bool) {
     let (bits, at) = (known.entry.slot(), thread.tally.arrived());
     if bits != 0 {
-        inside::enter(bits, at);
+        inside::of(bits).enter(at);
         if !is_timed_elsewhere && device_time::is_due(bits as u8, at) {
             begin_sample(thread, bits, operation.stream, operation.count);
         }
@@ -134,10 +134,19 @@ pub(crate) fn entering(thread: &Thread, known: Known, operation: &Operation, is_
 pub(crate) fn entering_with(thread: &Thread, known: Known, stream: Stream, count: usize) {
     let (bits, at) = (known.entry.slot(), thread.tally.arrived());
     if bits != 0 {
-        inside::enter(bits, at);
+        inside::of(bits).enter(at);
         if device_time::is_due(bits as u8, at) {
             begin_sample(thread, bits, stream, count);
         }
+    }
+}
+
+/// Behind either of them: the operation is no collective.
+#[inline(always)]
+pub(crate) fn entering_message(known: Known) {
+    let bits = known.entry.slot();
+    if bits != 0 {
+        inside::of(bits).is_for_a_message();
     }
 }
 
@@ -159,7 +168,7 @@ pub(crate) fn forget_sample(thread: &Thread) {
 /// Before the vendor is called to end a communicator, which may take as long as its peers do.
 pub(crate) fn entering_end(thread: &Thread, known: Known) {
     if let Some(slot) = slot_of(known) {
-        slot.enter(thread.tally.arrived());
+        slot.enter_other(thread.tally.arrived());
     }
 }
 
@@ -229,7 +238,7 @@ fn remember(held: Held<'_>, operation: Operation, known: Known) -> bool {
 }
 
 #[inline(always)]
-fn is_collective(kind: Kind) -> bool {
+pub(crate) fn is_collective(kind: Kind) -> bool {
     (kind as u8) < Kind::Send as u8
 }
 

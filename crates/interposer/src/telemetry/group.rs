@@ -30,13 +30,13 @@ pub(crate) fn begin_end(thread: &Thread, vendor: u8) {
         return;
     }
     let at = thread.tally.arrived();
-    thread.tally.each(vendor, |Pending { known, stream, .. }| {
+    thread.tally.each(vendor, |Pending { known, stream, recipe, .. }| {
         let Some(known) = *known else { return };
         let bits = known.entry.slot();
         if bits == 0 || !known.is_current() {
             return;
         }
-        inside::enter(bits, at);
+        inside::of(bits).enter_group(recipe.is_collective(), at);
         if device_time::is_due(bits as u8, at) {
             begin_sample(thread, known, *stream);
         }
@@ -52,12 +52,24 @@ fn begin_sample(thread: &Thread, known: Known, stream: Stream) {
     }
 }
 
+/// Calls of a group on one communicator, one behind the other.
+pub(crate) struct Run {
+    pub(crate) known: Known,
+    /// Of the first.
+    pub(crate) stream: Stream,
+    pub(crate) has_collectives: bool,
+}
+
 /// Before a group whose calls were kept back is carried out.
-pub(crate) fn entering_held(thread: &Thread, runs: impl Iterator<Item = (Known, Stream)>) {
-    for (known, stream) in runs {
+pub(crate) fn entering_held(thread: &Thread, runs: impl Iterator<Item = Run>) {
+    for Run { known, stream, has_collectives } in runs {
         let Some(slot) = slot_of(known) else { continue };
         let at = thread.tally.arrived();
-        slot.enter(at);
+        if has_collectives {
+            slot.enter(at);
+        } else {
+            slot.enter_other(at);
+        }
         if device_time::is_due(slot.index(), at) {
             begin_sample(thread, known, stream);
         }
@@ -65,8 +77,8 @@ pub(crate) fn entering_held(thread: &Thread, runs: impl Iterator<Item = (Known, 
 }
 
 /// Behind it, whatever came of it.
-pub(crate) fn left_held(thread: &Thread, runs: impl Iterator<Item = (Known, Stream)>) {
-    runs.for_each(|(known, _)| super::left(known));
+pub(crate) fn left_held(thread: &Thread, runs: impl Iterator<Item = Run>) {
+    runs.for_each(|run| super::left(run.known));
     end_samples(thread);
 }
 

@@ -1,7 +1,7 @@
 //! Since when the host is inside the vendor's function, communicator by communicator: told before each call, so that a
 //! call that never comes back is seen. Two loads and two stores.
 
-use airamp_telemetry::{Issuing, Slot, Ticks};
+use airamp_telemetry::{Issuing, Slot};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// As many as the file has slots.
@@ -20,11 +20,11 @@ pub(super) fn open(slot: Slot) {
     place.store(std::ptr::from_ref(slot.issuing()).cast_mut(), Ordering::Release);
 }
 
-/// A thread goes into the vendor's function on the communicator with that slot.
+/// Where the communicator with that slot tells it.
 #[inline(always)]
-pub(super) fn enter(bits: u64, at: Ticks) {
+pub(super) fn of(bits: u64) -> &'static Issuing {
     // SAFETY: a part of this process's file, which stays mapped, or the static; both are only stored to by atomics.
-    unsafe { &*ALL[bits as usize % PLACES].load(Ordering::Acquire) }.enter(at);
+    unsafe { &*ALL[bits as usize % PLACES].load(Ordering::Acquire) }
 }
 
 /// A forked child: the file is its parent's. Only stores.

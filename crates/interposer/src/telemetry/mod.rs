@@ -20,12 +20,12 @@ pub(crate) mod tick_rate;
 
 pub(crate) use communicators::{closed, open, slot_of};
 pub(crate) use counting::{
-    Turn, compressed, entering, entering_end, entering_with, forget_sample, held_took_effect, left, posted,
-    posted_alone, posted_as_usual, posted_in_group,
+    Turn, compressed, entering, entering_end, entering_message, entering_with, forget_sample,
+    held_took_effect, is_collective, left, posted, posted_alone, posted_as_usual, posted_in_group,
 };
 pub(crate) use device_time::{is_call_under_way, poll_gently, want_sample};
 pub(crate) use file::{abandon, became_inert, begin, is_on, writer};
-pub(crate) use group::{begin_end, entering_held, left_held, settle_group};
+pub(crate) use group::{Run, begin_end, entering_held, left_held, settle_group};
 pub(crate) use nic::meet_by;
 pub(crate) use shapes::Shapes;
 pub(crate) use sources::{

@@ -11,6 +11,7 @@ use airamp_vendor_abi::nccl::SPLIT_NOCOLOR;
 
 use super::Communicator;
 use crate::nccl::error::{NcclError, Outcome};
+use crate::nccl::lock;
 use crate::nccl::net::gathering::{self, Assembly};
 use crate::nccl::net::switchboard::{self, Board, Doorway, LinkName};
 use crate::nccl::net::unique_id::{Meeting, SHARED_MAGIC};
@@ -45,8 +46,14 @@ impl Recipe {
         Self::Split { parent, color, key, number }
     }
 
-    pub(crate) fn shrink(parent: Arc<Communicator>, excluded: Vec<usize>) -> Self {
-        let number = parent.offspring.shrinks.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn shrink(parent: Arc<Communicator>, mut excluded: Vec<usize>) -> Self {
+        excluded.sort_unstable();
+        excluded.dedup();
+        let mut shrinks = lock(&parent.offspring.shrinks);
+        let times = shrinks.entry(excluded.clone()).or_default();
+        let number = *times;
+        *times += 1;
+        drop(shrinks);
         Self::Shrink { parent, excluded, number }
     }
 
@@ -72,7 +79,8 @@ impl Recipe {
                 let place = place
                     .ok_or_else(|| NcclError::InvalidArgument("an excluded rank cannot shrink".into()))?;
                 let root = own.members[left[0]].address;
-                Ok(Place { root, key: mix(own.key, SHRINK, *number), size: left.len(), rank: place })
+                let key = excluded.iter().fold(own.key, |key, rank| mix(key, SHRINK, *rank as u64));
+                Ok(Place { root, key: mix(key, SHRINK, *number), size: left.len(), rank: place })
             }
             Self::Grow { parent, size, number } => {
                 let own = parent.membership()?;

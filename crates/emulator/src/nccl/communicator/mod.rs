@@ -73,11 +73,12 @@ pub(crate) struct Links {
     pub(crate) from: HashMap<usize, Arc<Link>>,
 }
 
-/// How many children of each kind were made: ranks that count alike meet under the same name.
+/// How many children of each kind were made: ranks that count alike meet under the same name. Who is left out of a
+/// shrink does not count it, so that shrinks are counted apart by whom they leave out.
 #[derive(Default)]
 struct Offspring {
     splits: AtomicU64,
-    shrinks: AtomicU64,
+    shrinks: Mutex<HashMap<Vec<usize>, u64>>,
     grows: AtomicU64,
 }
 
