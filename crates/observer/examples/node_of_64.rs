@@ -124,17 +124,12 @@ impl Process {
 fn record(slot: Slot, sequence: u64) -> CallRecord {
     let sampled = sequence.is_multiple_of(16);
     CallRecord {
-        slot: slot.index(),
-        kind: Kind::AllReduce,
-        path: Path::Vendor,
-        datatype: Datatype(9),
         flags: if sampled { CallRecord::SAMPLED } else { 0 },
-        count: 1 << 19,
         sequence,
-        step: 0,
         entered: now(),
         vendor_ticks: 1000,
         hook_ticks: 100,
         device_ns: if sampled { 1_000_000 } else { 0 },
+        ..CallRecord::new(slot.index(), Kind::AllReduce, Path::Vendor, Datatype(9), 1 << 19)
     }
 }

@@ -63,6 +63,9 @@ fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
     let hung = group.verdict.hung.as_ref()?;
     let seconds = hung.for_ns as f64 / 1e9;
     let (name, sequence, elsewhere) = (group.name(), hung.sequence, group.elsewhere());
+    if let Some(blocked) = hung.blocked {
+        return Some(blocked_host(case, group, blocked, seconds));
+    }
     let text = if hung.missing.is_empty() {
         let others = match elsewhere {
             0 => "no rank is missing: look at the network and the devices".to_owned(),
@@ -83,6 +86,17 @@ fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
     };
     let ranks = group.missing();
     Some(condition(case, FindingKind::Hang, name.clone(), name, ranks, Some(sequence), text))
+}
+
+/// Nobody is behind in a collective: only who is at the other end of a message could be, and that nobody tells.
+fn blocked_host(case: &Case<'_>, group: &Group<'_>, place: usize, seconds: f64) -> Condition {
+    let name = group.name();
+    let host = group.judged().nth(place).map_or_else(|| "a rank".to_owned(), who);
+    let text = format!(
+        "{} has been inside a message of communicator {name}, or its end, for {seconds:.0} s, and no rank here is behind in a collective; look at the rank at the other end, the network and the devices.",
+        sentence(&host),
+    );
+    condition(case, FindingKind::Hang, name.clone(), name, Vec::new(), None, text)
 }
 
 /// A process that is gone without having ended its communicator, and a sign that this was not the end of the job.

@@ -16,6 +16,9 @@ const KEPT: usize = 512;
 #[derive(Default)]
 pub(crate) struct Events {
     newest: VecDeque<Event>,
+    /// The number of the last one. The last of the first look is numbered by the time in milliseconds, so that
+    /// whoever followed an observer before this one need not begin anew: fewer than a thousand come in a second, but for
+    /// that look, which tells all that processes still hold.
     seen: u64,
     waiting: Vec<Event>,
 }
@@ -68,7 +71,10 @@ impl Events {
     }
 
     /// Numbers what came in this look, oldest first.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self, now: Now) {
+        if self.seen == 0 {
+            self.seen = now.unix_ms.saturating_sub(self.waiting.len() as u64);
+        }
         self.waiting.sort_by_key(|event| event.time_unix_ms);
         for mut event in self.waiting.drain(..) {
             self.seen += 1;

@@ -142,6 +142,7 @@ impl Jobs {
         for job in self.by_number.values_mut() {
             job.names.clear();
             job.live.clear();
+            job.storms.forget(now.ns);
         }
         for process in processes.values().filter(|process| process.is_live()) {
             if let Some(job) = self.by_number.get_mut(&process.job) {

@@ -18,6 +18,7 @@ mod lags;
 #[cfg(test)]
 mod made_up;
 mod name;
+mod open_file;
 mod proc;
 mod process;
 mod rates;
@@ -72,11 +73,14 @@ pub struct Observer {
 
 impl Observer {
     pub fn new(options: Options) -> Self {
-        let ns = |limit: Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let limits = Limits { hang_after_ns: ns(options.hang_after), late_after_ns: ns(options.late_after) };
-        let world = World::new(proc::host_name(), limits);
+        let world = World::new(proc::host_name(), limits(options.hang_after, options.late_after));
         let windows = anomaly::Windows::default();
         Self { files: Files::new(options.bases), world, windows, began: Instant::now() }
+    }
+
+    /// Other limits, from the next look on; all else is remembered.
+    pub fn judge_by(&mut self, hang_after: Duration, late_after: Duration) {
+        self.world.judge_by(limits(hang_after, late_after));
     }
 
     /// Reads what is there now. Rates and lags are those since the last look.
@@ -84,7 +88,9 @@ impl Observer {
         let began = Instant::now();
         let now = now();
         let found = self.files.look();
+        self.world.lose(&found.lost, now);
         let mut looked = self.world.look(found.readings, now);
+        self.files.keep_last_calls(|id| self.world.process(id).is_some());
         self.windows.follow(&looked.began, &self.world, &self.files, now);
         looked.node.unreadable = found.unreadable;
         looked.node.unreadable_count = found.unreadable_count;
@@ -102,6 +108,11 @@ impl Observer {
     pub fn windows_dropped(&mut self) -> u64 {
         self.windows.dropped()
     }
+}
+
+fn limits(hang_after: Duration, late_after: Duration) -> Limits {
+    let ns = |limit: Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    Limits { hang_after_ns: ns(hang_after), late_after_ns: ns(late_after) }
 }
 
 /// A base folder as a command line gives it. Jobs are told of it by AIRAMP_TELEMETRY_DIR, which takes no relative one.

@@ -27,6 +27,7 @@ pub(crate) fn communicator(name: u64, rank: i32, ranks: i32) -> Communicator {
         polled_ns: 0,
         inside: 0,
         inside_since_ns: 0,
+        inside_other: false,
         agreement: AgreementState::NotSought,
         agreement_reason: String::new(),
         plan_from: 0,

@@ -83,6 +83,12 @@ impl Process {
         self.follow_events();
     }
 
+    /// It is gone, or as good as gone, and nothing more is known of it.
+    pub(crate) fn lose(&mut self, now: Now) {
+        self.state = ProcessState::Gone;
+        self.gone_ns = now.ns;
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         self.state != ProcessState::Gone
     }

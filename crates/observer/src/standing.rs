@@ -46,6 +46,8 @@ pub(crate) struct Hung {
     pub(crate) missing: Vec<usize>,
     pub(crate) sequence: u64,
     pub(crate) for_ns: u64,
+    /// The place of the member whose host waits in what is no collective, if that is all.
+    pub(crate) blocked: Option<usize>,
 }
 
 /// A collective in which one member is dead or stopped completes for some of the others and not for the rest, who then
@@ -74,13 +76,18 @@ pub(crate) fn judge(members: &[Standing<'_>], now_ns: u64, hang_after_ns: u64) -
 
 impl Standing<'_> {
     /// The sequence it has come to. A host inside the vendor's function has come to the next one: a call
-    /// counts as issued when the function has returned.
+    /// counts as issued when the function has returned. Messages and the end of a communicator have no sequence.
     fn reach(&self) -> u64 {
-        self.communicator.issued.saturating_add(u64::from(self.is_inside()))
+        let is_next = self.is_inside() && !self.communicator.inside_other;
+        self.communicator.issued.saturating_add(u64::from(is_next))
     }
 
     fn is_inside(&self) -> bool {
         !self.dead && self.communicator.inside > 0 && self.communicator.inside_since_ns > 0
+    }
+
+    fn is_inside_other(&self) -> bool {
+        self.is_inside() && self.communicator.inside_other
     }
 
     /// When it came to the sequence, if it has and that is known.
@@ -135,17 +142,19 @@ fn missing(
     let first = waited_for.into_iter().filter(|(_, behind)| behind.sequence == sequence);
     let (missing, waits): (Vec<usize>, Vec<u64>) =
         first.map(|(place, behind)| (place, behind.for_ns)).unzip();
-    Some(Hung { missing, sequence, for_ns: waits.into_iter().max()? })
+    Some(Hung { missing, sequence, for_ns: waits.into_iter().max()?, blocked: None })
 }
 
-/// All have come to the same sequence and it does not complete.
+/// All have come to the same sequence and it does not complete, or a host is blocked in what is no collective.
 fn stuck(members: &[Standing<'_>], furthest: u64, now_ns: u64, hang_after_ns: u64) -> Option<Hung> {
     if members.iter().any(|member| member.dead || member.reach() < furthest) {
         return None;
     }
-    let (sequence, for_ns) =
-        members.iter().filter_map(|member| waits_for(member, now_ns)).max_by_key(|(_, for_ns)| *for_ns)?;
-    (for_ns > hang_after_ns).then_some(Hung { missing: Vec::new(), sequence, for_ns })
+    let waits = members.iter().enumerate();
+    let waits = waits.filter_map(|(place, member)| Some((place, waits_for(member, now_ns)?)));
+    let (place, (sequence, for_ns)) = waits.max_by_key(|(_, (_, for_ns))| *for_ns)?;
+    let blocked = members.get(place).is_some_and(Standing::is_inside_other).then_some(place);
+    (for_ns > hang_after_ns).then_some(Hung { missing: Vec::new(), sequence, for_ns, blocked })
 }
 
 /// What a member waits for, and for how long it has been seen to. A pending event that nobody asks for says
@@ -211,6 +220,27 @@ mod tests {
         let members = [standing(&inside), standing(&outside)];
         let hung = judge(&members, 31 * S, LIMIT).hung.expect("a hang");
         assert_eq!((hung.missing, hung.sequence), (vec![1], 8));
+    }
+
+    #[test]
+    fn a_host_inside_a_message_or_the_end_waits_for_nobody_to_issue_a_collective() {
+        let inside = Communicator { inside: 1, inside_since_ns: 20 * S, inside_other: true, ..at(7, 19 * S) };
+        let outside = at(7, 19 * S);
+        let members = [standing(&outside), standing(&inside), standing(&outside)];
+        assert_eq!(judge(&members, 29 * S, LIMIT), Verdict { behind: vec![None; 3], ..Verdict::default() });
+        let verdict = judge(&members, 31 * S, LIMIT);
+        assert_eq!(verdict.behind, [None; 3]);
+        let hung = verdict.hung.expect("a hang");
+        assert_eq!((hung.missing, hung.for_ns, hung.blocked), (vec![], 11 * S, Some(1)));
+    }
+
+    #[test]
+    fn who_is_inside_a_message_can_be_missing_in_a_collective() {
+        let inside = Communicator { inside: 1, inside_since_ns: 20 * S, inside_other: true, ..at(7, 19 * S) };
+        let ahead = at(8, 20 * S);
+        let members = [standing(&ahead), standing(&inside)];
+        let hung = judge(&members, 31 * S, LIMIT).hung.expect("a hang");
+        assert_eq!((hung.missing, hung.sequence, hung.blocked), (vec![1], 8, None));
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::view;
 
 /// How long an ended job is shown. It is remembered for longer, so that its counters go on if it comes back.
 const SHOWN_AFTER_END_NS: u64 = 600_000_000_000;
+/// Processes that are gone and that somebody might wait for.
+const MOST_DEAD_PER_USER: usize = 1024;
 
 pub(crate) struct World {
     node: String,
@@ -45,6 +47,20 @@ impl World {
         let (processes, jobs, sum) = (BTreeMap::new(), Jobs::default(), Tally::default());
         let (events, findings) = (Events::default(), Findings::default());
         Self { node, limits, processes, jobs, sum, events, findings, last_look_ns: 0 }
+    }
+
+    /// Before a look: of these no reading will come any more.
+    pub(crate) fn lose(&mut self, ids: &[u64], now: Now) {
+        for id in ids {
+            if let Some(process) = self.processes.get_mut(id) {
+                process.lose(now);
+            }
+        }
+    }
+
+    /// From the next look on.
+    pub(crate) fn judge_by(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     /// Processes that no reading is about stay as they were.
@@ -78,11 +94,10 @@ impl World {
         Looked { node, began: changes.began }
     }
 
-    /// The processes of a job that live, with the job's rank: whose calls are evidence.
+    /// The processes of a job that live, or that somebody might wait for: whose calls are evidence.
     pub(crate) fn processes_of(&self, label: &str) -> Vec<(u64, &Process)> {
-        let of_job = |process: &&Process| {
-            self.jobs.by_number.get(&process.job).is_some_and(|job| job.label == label) && process.is_live()
-        };
+        let of_job =
+            |process: &&Process| self.jobs.by_number.get(&process.job).is_some_and(|job| job.label == label);
         self.processes
             .iter()
             .map(|(id, process)| (*id, process))
@@ -162,7 +177,7 @@ impl World {
                 self.events.found(kind, finding, whose, &self.node, now);
             }
         }
-        self.events.settle();
+        self.events.settle(now);
     }
 
     /// A process that is gone is kept while somebody might wait for it, and a while after they have given up.
@@ -176,6 +191,23 @@ impl World {
             let mut open = process.snapshot.communicators.iter().filter(|one| one.ended.is_none());
             process.is_live() || open.any(|one| one.facts.name != 0 && shown.contains(&one.facts.name))
         });
+        self.forget_oldest_dead();
+    }
+
+    /// A user whose files come and go can leave any number of dead processes.
+    fn forget_oldest_dead(&mut self) {
+        let dead = self.processes.iter().filter(|(_, process)| !process.is_live());
+        let mut dead: Vec<(u64, u64, u32)> =
+            dead.map(|(id, process)| (process.gone_ns, *id, process.snapshot.uid)).collect();
+        dead.sort_unstable();
+        let mut kept: BTreeMap<u32, usize> = BTreeMap::new();
+        for (_, id, uid) in dead.into_iter().rev() {
+            let of_user = kept.entry(uid).or_default();
+            *of_user += 1;
+            if *of_user > MOST_DEAD_PER_USER {
+                self.processes.remove(&id);
+            }
+        }
     }
 }
 

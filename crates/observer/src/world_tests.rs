@@ -1,7 +1,7 @@
 //! Claims about whole looks, with made-up readings.
 
-use airamp_telemetry::snapshot::{Arrival, Call, Communicator, Count, Durations, Snapshot};
-use airamp_telemetry::{CommunicatorFacts, Datatype, Ended, Kind, Path};
+use airamp_telemetry::snapshot::{Arrival, Call, Communicator, Count, Durations, Event, Snapshot};
+use airamp_telemetry::{CommunicatorFacts, Datatype, Ended, EventKind, Kind, Path, Reason};
 
 use crate::conditions::Limits;
 use crate::made_up::{call, communicator, reading, snapshot};
@@ -475,4 +475,103 @@ fn thousands_of_ended_ranks_are_added_up_without_their_number() {
     assert_eq!(job.ranks.len(), 4096 + 1);
     let all: u64 = job.ranks.iter().flat_map(|rank| &rank.totals.calls).map(|row| row.calls).sum();
     assert_eq!((all, job.totals.calls[0].calls), (12_000, 12_000));
+}
+
+#[test]
+fn of_a_user_whose_processes_die_without_end_only_the_last_are_kept() {
+    let mut world = world();
+    let dead = |id| {
+        let mut dead = member(1, &[(1, S)]);
+        (dead.id, dead.process) = (id, ProcessState::Gone);
+        dead
+    };
+    world.look(vec![member(0, &[(1, S)])], at(1));
+    for round in 0..3 {
+        let from = 100 + 1000 * round;
+        world.look((from..from + 1000).map(dead).collect(), at(2 + round));
+    }
+    let kept: Vec<u64> = world.processes_of("job").iter().map(|(id, _)| *id).collect();
+    assert_eq!((kept.len(), kept[0], kept[1]), (1 + 1024, 1, 3100 - 1024));
+}
+
+/// A job of one rank that makes its last calls and is gone at the next look; what is found 30 and 60 seconds later.
+fn found_after_the_end(last: impl Fn(&mut Snapshot)) -> [Vec<FindingKind>; 3] {
+    let mut world = world();
+    let one = |calls| counted(snapshot("job", 0, 7), calls);
+    world.look(vec![reading(1, one(10))], at(1));
+    let mut ended = reading(1, one(210));
+    last(&mut ended.snapshot);
+    ended.process = ProcessState::Gone;
+    let first = kinds(&world.look(vec![ended], at(2)).node);
+    (3..32).for_each(|second| drop(world.look(Vec::new(), at(second))));
+    let then = kinds(&world.look(Vec::new(), at(32)).node);
+    (33..62).for_each(|second| drop(world.look(Vec::new(), at(second))));
+    [first, then, kinds(&world.look(Vec::new(), at(62)).node)]
+}
+
+#[test]
+fn errors_with_which_a_job_ended_are_found_and_over_half_a_minute_later() {
+    let found = found_after_the_end(|snapshot| snapshot.errors = vec![(3, 5)]);
+    assert_eq!(found, [vec![FindingKind::ErrorBurst], vec![], vec![]]);
+}
+
+#[test]
+fn fallbacks_with_which_a_job_ended_are_found_and_over_a_minute_later() {
+    let found = found_after_the_end(|snapshot| snapshot.fallbacks = vec![(Reason::Memory, 150)]);
+    assert_eq!(found, [vec![FindingKind::FallbackStorm], vec![FindingKind::FallbackStorm], vec![]]);
+}
+
+fn warning(number: u64) -> Event {
+    let (kind, text) = (EventKind::Warning, "told".to_owned());
+    Event { number, kind, slot: None, at_ns: S, a: 0, b: 0, step: 0, about: 0, text }
+}
+
+#[test]
+fn who_follows_the_events_of_one_observer_hears_of_those_of_the_next() {
+    let told = |second: u64, events: usize| {
+        let mut made_up = reading(1, snapshot("job", 0, 7));
+        made_up.events = (0..events as u64).map(warning).collect();
+        let now = Now { ns: second * S, unix_ms: 1_800_000_000_000 + second * 1000 };
+        let node = world().look(vec![made_up], now).node;
+        node.events.iter().map(|event| event.seq).collect::<Vec<u64>>()
+    };
+    let (first, next) = (told(100, 4000), told(101, 3));
+    assert!(
+        first.windows(2).chain(next.windows(2)).all(|pair| pair[0] + 1 == pair[1]),
+        "{first:?}, {next:?}"
+    );
+    assert!(first.iter().max() < next.iter().min(), "{first:?}, {next:?}");
+    assert!(next.iter().all(|seq| *seq < 1 << 53), "a browser counts no further");
+}
+
+#[test]
+fn another_limit_holds_from_the_next_look_on_and_nothing_is_forgotten() {
+    let mut world = world();
+    let waits = || {
+        let mut readings: Vec<Reading> = (0..3).map(|rank| member(rank, &[(1, S), (2, 2 * S)])).collect();
+        readings.push(member(3, &[(1, S)]));
+        readings.iter_mut().for_each(|one| one.snapshot = counted(one.snapshot.clone(), 5));
+        readings
+    };
+    assert_eq!(kinds(&world.look(waits(), at(8)).node), [FindingKind::LateRank]);
+    world.judge_by(Limits { hang_after_ns: 5 * S, late_after_ns: S });
+    let node = world.look(waits(), at(9)).node;
+    assert_eq!(kinds(&node), [FindingKind::Hang, FindingKind::LateRank]);
+    assert_eq!((node.events.len(), node.totals.calls[0].calls), (2, 20), "{:?}", node.events);
+}
+
+#[test]
+fn a_rank_that_waits_in_a_message_is_a_hang_that_names_it_and_accuses_nobody() {
+    let mut world = world();
+    let readings = || {
+        let mut readings: Vec<Reading> = (0..4).map(|rank| member(rank, &[(1, S)])).collect();
+        let waits = &mut readings[3].snapshot.communicators[0];
+        (waits.inside, waits.inside_since_ns, waits.inside_other) = (1, 2 * S, true);
+        readings
+    };
+    assert_eq!(kinds(&world.look(readings(), at(6)).node), []);
+    let node = world.look(readings(), at(14)).node;
+    let [hang] = &node.findings[..] else { panic!("{:?}", node.findings) };
+    assert_eq!((hang.kind, hang.ranks.as_slice(), hang.sequence), (FindingKind::Hang, &[][..], None));
+    assert!(hang.text.starts_with("Rank 3 (pid 103) has been inside a message"), "{}", hang.text);
 }

@@ -1,13 +1,17 @@
 //! Claims about real files, written by telemetry's own writer.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path as Folder;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path as Folder, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use airamp_observer::anomaly::Window;
+use airamp_observer::view::{FindingKind, JobState, Node};
 use airamp_observer::{Observer, Options};
 use airamp_telemetry::{
     CallRecord, CodecCounters, CommunicatorFacts, Datatype, EventKind, Identity, Kind, Path, Reason, State,
-    Ticks, Writer, create, now,
+    Writer, create, now,
 };
 
 fn identity(job: &str, rank: i32) -> Identity {
@@ -105,18 +109,14 @@ fn a_spike_among_sampled_calls_leaves_a_window_of_calls_before_and_after_it() {
     let call = |device_ns: u32| {
         let sequence = slot.issued(1, now());
         writer.call(&CallRecord {
-            slot: slot.index(),
-            kind: Kind::AllReduce,
-            path: Path::Vendor,
-            datatype: Datatype(7),
             flags: CallRecord::SAMPLED,
-            count: 1024,
             sequence,
             step: 1,
             entered: now(),
             vendor_ticks: 10,
             hook_ticks: 1,
             device_ns,
+            ..CallRecord::new(slot.index(), Kind::AllReduce, Path::Vendor, Datatype(7), 1024)
         });
     };
     let mut observer = observer(base.path());
@@ -157,6 +157,134 @@ fn files_that_are_none_are_named_and_leave_the_others_alone() {
 }
 
 #[test]
+fn a_process_that_is_gone_and_whose_file_was_cut_short_is_not_shown_any_more() {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut child = Writing::start(base.path());
+    let mut observer = observer(base.path());
+    until(&mut observer, |node| node.processes == 1);
+    fs::File::options().write(true).open(only_file(base.path())).expect("it").set_len(0).expect("to cut it");
+    let cut = observer.look();
+    assert_eq!((cut.processes, cut.unreadable_count), (1, 1), "it lives, and what it last said holds");
+    child.kill();
+    let node = observer.look();
+    assert_eq!((node.processes, node.jobs[0].state), (0, JobState::Ended));
+}
+
+#[test]
+fn the_last_calls_of_a_dead_rank_are_evidence_of_its_death() {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut child = Writing::start(base.path());
+    let writer = writer(base.path(), "job", 0);
+    let slot = writer.open(&facts(0)).expect("a slot");
+    slot.issued(CALLS + 1, now());
+    let late_after = Duration::from_millis(1);
+    let bases = vec![base.path().to_path_buf()];
+    let mut observer = Observer::new(Options { bases, late_after, ..Options::default() });
+    until(&mut observer, |node| {
+        node.processes == 2 && node.totals.calls.iter().map(|row| row.calls).sum::<u64>() == CALLS
+    });
+    child.kill();
+    until(&mut observer, |node| node.findings.iter().any(|one| one.kind == FindingKind::DeadProcess));
+    let window = window_of(&mut observer, FindingKind::DeadProcess);
+    let dead = window.processes.iter().find(|process| process.rank == Some(1)).expect("the dead one");
+    let sequences: Vec<u64> = dead.before.iter().map(|call| call.sequence).collect();
+    assert_eq!(sequences, (1..=CALLS).collect::<Vec<u64>>());
+    assert_eq!((dead.after.len(), dead.lost), (0, 0));
+}
+
+#[test]
+fn files_of_the_dead_are_counted_once_though_their_folder_was_away() {
+    let base = tempfile::tempdir().expect("a folder");
+    writer(base.path(), "job", 0).count(Kind::AllGather, Path::Vendor, Datatype(7), 1, 100, 100, 100);
+    let file = only_file(base.path());
+    // Another process has its number now.
+    let header = fs::File::options().write(true).open(&file).expect("it");
+    header.write_all_at(&1_u64.to_le_bytes(), 184).expect("its start");
+    let mut observer = observer(base.path());
+    let counted = |observer: &mut Observer| observer.look().totals.calls[0].calls;
+    assert_eq!(counted(&mut observer), 1);
+    let (folder, away) = (file.parent().expect("a folder"), base.path().join("away"));
+    fs::rename(folder, &away).expect("to rename it");
+    assert_eq!(counted(&mut observer), 1);
+    fs::rename(&away, folder).expect("to rename it back");
+    assert_eq!(counted(&mut observer), 1);
+}
+
+const BASE: &str = "AIRAMP_OBSERVER_TEST_BASE";
+const CALLS: u64 = 20;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// This program again, as rank 1 of a job: it makes some calls, and waits to be killed.
+struct Writing(Child);
+
+impl Writing {
+    fn start(base: &Folder) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", "a_child_that_writes", "--nocapture"]).env(BASE, base);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a child"))
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().expect("to kill it");
+        self.0.wait().expect("its end");
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_child_that_writes() {
+    let Some(base) = std::env::var_os(BASE) else { return };
+    let writer = writer(base.as_ref(), "job", 1);
+    let slot = writer.open(&facts(1)).expect("a slot");
+    for _ in 0..CALLS {
+        let sequence = slot.issued(1, now());
+        writer.call(&CallRecord {
+            sequence,
+            step: 1,
+            entered: now(),
+            vendor_ticks: 10,
+            hook_ticks: 1,
+            ..CallRecord::new(slot.index(), Kind::AllReduce, Path::Vendor, Datatype(7), 1024)
+        });
+        writer.count(Kind::AllReduce, Path::Vendor, Datatype(7), 1, 4096, 4096, 4096);
+    }
+    std::thread::sleep(2 * LIMIT);
+}
+
+fn until(observer: &mut Observer, is_so: impl Fn(&Node) -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so(&observer.look()) {
+        assert!(Instant::now() < end, "waited a minute in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn window_of(observer: &mut Observer, kind: FindingKind) -> Window {
+    let end = Instant::now() + LIMIT;
+    loop {
+        observer.look();
+        if let Some(window) = observer.windows().into_iter().find(|one| one.finding.kind == kind) {
+            return window;
+        }
+        assert!(Instant::now() < end, "waited a minute in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn only_file(base: &Folder) -> PathBuf {
+    let only = |folder: &Folder| {
+        fs::read_dir(folder).expect("entries").next().expect("one").expect("to be read").path()
+    };
+    only(&only(base))
+}
+
+#[test]
 fn an_empty_base_is_an_empty_node() {
     let base = tempfile::tempdir().expect("a folder");
     let node = observer(base.path()).look();
@@ -164,9 +292,8 @@ fn an_empty_base_is_an_empty_node() {
     assert!(!node.node.is_empty());
 }
 
-#[test]
-fn an_observer_can_look_from_a_thread_of_its_own() {
-    fn is_send<T: Send>() {}
+/// An observer can look from a thread of its own.
+const _: () = {
+    const fn is_send<T: Send>() {}
     is_send::<Observer>();
-    let _ = Ticks(0);
-}
+};

@@ -1,7 +1,8 @@
 //! What a plan says about a class, as one byte. Every rank of a communicator runs the same version of this
 //! library, so that a byte means the same on all of them.
 
-/// As many bytes as the agreement carries; those from `PLACES` on are zero.
+/// As many bytes as the agreement carries. Those from `PLACES` on are no class's: the tuner leaves them zero, and who hands
+/// its plan to the agreement may keep something there.
 pub const PLAN_BYTES: usize = 64;
 
 /// One byte per class at `Class::place`. All zero: everything to the vendor.

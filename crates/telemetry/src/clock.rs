@@ -90,7 +90,7 @@ fn has_invariant_counter() -> bool {
     const POWER: u32 = 0x8000_0007;
     const INVARIANT: u32 = 1 << 8;
     // SAFETY: every x86_64 processor has the instruction; unknown leaves are not asked for.
-    #[allow(unused_unsafe)]
+    #[allow(unused_unsafe, reason = "newer compilers call the instruction safe")]
     unsafe {
         __cpuid(0x8000_0000).eax >= POWER && __cpuid(POWER).edx & INVARIANT != 0
     }

@@ -163,6 +163,8 @@ fn communicator(places: &Three<layout::Communicator>, place: usize, line: &Line)
     let (facts, opened) = facts(&cell.facts);
     let (issuing, completing) = (&cell.issuing, &cell.completing);
     let issued = word(&issuing.issued);
+    // Read before `inside`, since it is cleared behind it.
+    let inside_other = word(&issuing.inside_other) != 0;
     let vnmse = f64::from_bits(!word(&issuing.vnmse));
     Slot::Taken(Box::new(Communicator {
         slot: place as u8,
@@ -181,6 +183,7 @@ fn communicator(places: &Three<layout::Communicator>, place: usize, line: &Line)
         polled_ns: line.moment_ns(word(&completing.polled_at)),
         inside: u32::try_from(word(&issuing.inside)).unwrap_or(0),
         inside_since_ns: line.moment_ns(word(&issuing.inside_since)),
+        inside_other,
         agreement: AgreementState::from_number(state).unwrap_or(AgreementState::NotSought),
         agreement_reason: unpack(reason.into_iter(), length),
         plan_from,

@@ -43,6 +43,24 @@ impl CallRecord {
     pub const GROUP: u8 = 1;
     pub const SAMPLED: u8 = 2;
     pub const ERROR: u8 = 4;
+
+    /// What is not given is 0.
+    pub const fn new(slot: u8, kind: Kind, path: Path, datatype: Datatype, count: u64) -> Self {
+        Self {
+            slot,
+            kind,
+            path,
+            datatype,
+            flags: 0,
+            count,
+            sequence: 0,
+            step: 0,
+            entered: Ticks(0),
+            vendor_ticks: 0,
+            hook_ticks: 0,
+            device_ns: 0,
+        }
+    }
 }
 
 /// What the codec met since it was last told; added up.

@@ -25,6 +25,15 @@ pub struct Found {
     folder: OwnedFd,
 }
 
+/// The telemetry files of a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// At most 4,096, sorted.
+    pub names: Vec<String>,
+    /// False: a file that is not named may be there all the same.
+    pub is_whole: bool,
+}
+
 impl Found {
     pub fn path(&self) -> &Path {
         &self.path
@@ -36,10 +45,15 @@ impl Found {
 
     /// The names of telemetry files in it, at most 4,096, sorted.
     pub fn files(&self) -> Vec<String> {
-        let mut names = entries(self.folder.as_fd(), |name| pid_in(name).is_some());
-        names.truncate(MOST_FILES);
-        names.sort_unstable();
-        names
+        self.list().names
+    }
+
+    pub fn list(&self) -> Listing {
+        let mut listing = entries(self.folder.as_fd(), |name| pid_in(name).is_some());
+        listing.is_whole &= listing.names.len() <= MOST_FILES;
+        listing.names.truncate(MOST_FILES);
+        listing.names.sort_unstable();
+        listing
     }
 
     /// Removes files whose process is gone for longer than `KEPT_AFTER_DEATH`; how many.
@@ -57,7 +71,7 @@ impl Found {
     }
 
     pub(crate) fn names_where(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
-        entries(self.folder.as_fd(), wanted)
+        entries(self.folder.as_fd(), wanted).names
     }
 }
 
@@ -71,7 +85,8 @@ impl AsFd for Found {
 pub fn folders(base: Option<&Path>) -> Vec<Found> {
     let found = bases(base).into_iter().flat_map(|base| {
         let opened = rustix::fs::open(&base, FOLDER & !OFlags::NOFOLLOW, Mode::empty()).ok();
-        let names = opened.iter().flat_map(|opened| entries(opened.as_fd(), |name| uid_in(name).is_some()));
+        let names =
+            opened.iter().flat_map(|opened| entries(opened.as_fd(), |name| uid_in(name).is_some()).names);
         let found: Vec<Found> = names.filter_map(|name| open_folder(&base, &name).ok()).collect();
         found
     });
@@ -135,11 +150,15 @@ pub(crate) fn file_name(pid: u32, random: u64) -> String {
     format!("{pid}-{random:016x}{SUFFIX}")
 }
 
-fn entries(folder: BorrowedFd<'_>, wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    let Ok(listing) = rustix::fs::Dir::read_from(folder) else { return Vec::new() };
-    let names = listing.take(MOST_ENTRIES).map_while(Result::ok);
-    let names = names.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-    names.filter(|name| wanted(name)).collect()
+fn entries(folder: BorrowedFd<'_>, wanted: impl Fn(&str) -> bool) -> Listing {
+    let Ok(listing) = rustix::fs::Dir::read_from(folder) else { return Listing::default() };
+    let (mut names, mut seen) = (Vec::new(), 0);
+    for entry in listing.take(MOST_ENTRIES) {
+        let Ok(entry) = entry else { return Listing { names, is_whole: false } };
+        seen += 1;
+        names.extend(entry.file_name().to_str().ok().filter(|name| wanted(name)).map(str::to_owned));
+    }
+    Listing { names, is_whole: seen < MOST_ENTRIES }
 }
 
 fn is_plain(status: &Stat) -> bool {

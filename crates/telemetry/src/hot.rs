@@ -91,7 +91,12 @@ impl Usual {
         let Self { region, place, cell, class, about, count, logical, wire } = self;
         add(cell, class, *logical, *wire, *wire);
         place.issuing.inside.store(0, Relaxed);
-        let sequence = if is_collective { issue(place, entered) } else { 0 };
+        let mut sequence = 0;
+        if is_collective {
+            sequence = issue(place, entered);
+        } else {
+            place.issuing.is_not_for_a_message();
+        }
         (sequence, record(region, [*about, *count, sequence, entered.0, u64::from(step), times().0]))
     }
 }
@@ -159,7 +164,7 @@ impl Issuing {
             all_reduces: AtomicU64::new(0),
             arena: AtomicU64::new(0),
             vnmse: AtomicU64::new(0),
-            _spare: AtomicU64::new(0),
+            inside_other: AtomicU64::new(0),
         }
     }
 
@@ -170,11 +175,41 @@ impl Issuing {
         self.inside_since.store(at.0, Relaxed);
         self.inside.store(1, Relaxed);
     }
+
+    /// What it has just gone into is no collective.
+    #[inline(always)]
+    pub fn is_for_a_message(&self) {
+        self.inside_other.store(1, Relaxed);
+    }
+
+    /// A thread goes into the end of a group with such calls on the communicator. A collective among them is what the
+    /// others wait for, wherever it stands.
+    #[inline(always)]
+    pub fn enter_group(&self, has_collectives: bool, at: Ticks) {
+        if has_collectives {
+            self.enter(at);
+            self.inside_other.store(0, Relaxed);
+        } else if self.inside.load(Relaxed) == 0 {
+            self.enter(at);
+            self.is_for_a_message();
+        }
+    }
+
+    /// Messages have taken effect.
+    #[inline(always)]
+    fn is_not_for_a_message(&self) {
+        self.inside_other.store(0, Relaxed);
+    }
 }
 
 impl Recipe {
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    #[inline(always)]
+    pub fn is_collective(&self) -> bool {
+        self.is_collective
     }
 
     /// Counts one such call, and gives the sequence of a collective (else 0) and the number of the call's record.
@@ -196,6 +231,8 @@ impl Recipe {
             place.issuing.inside.store(0, Relaxed);
             if self.is_collective {
                 sequence = issue(place, entered);
+            } else {
+                place.issuing.is_not_for_a_message();
             }
         }
         let about = self.about | u64::from(flags) << 32;

@@ -155,7 +155,9 @@ pub struct Issuing {
     pub(crate) arena: AtomicU64,
     /// Bits of an f64, inverted, so that zero means 'never'.
     pub(crate) vnmse: AtomicU64,
-    pub(crate) _spare: AtomicU64,
+    /// 0: who is inside is so for a collective; 1: for messages or the communicator's end alone. Collectives, of which there
+    /// are most, leave it alone: whoever sets it clears it.
+    pub(crate) inside_other: AtomicU64,
 }
 
 /// Stored by the threads that poll events.
@@ -330,6 +332,7 @@ mod tests {
             (offset_of!(Communicator, facts), "| 1, 1 | name, equal on all ranks"),
             (offset_of!(Communicator, issuing), "| 1, 1 | collectives issued"),
             (offset_of!(Communicator, issuing.vnmse), "| 1 | the last measured vNMSE"),
+            (offset_of!(Communicator, issuing.inside_other), "| 1 | what the threads are inside of"),
             (offset_of!(Communicator, completing), "| 1, 1 | the highest sequence seen"),
             (offset_of!(Communicator, completing.polled_at), "| 1 | ticks of the last time such"),
             (offset_of!(Communicator, sums), "| 14 | sums as in the process"),

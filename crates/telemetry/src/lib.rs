@@ -32,7 +32,7 @@ mod writer;
 pub use clock::{Ticks, counter_now, is_counter, now};
 pub use create::create;
 pub use facts::{CallRecord, CodecCounters, CommunicatorFacts};
-pub use folder::{Found, folders};
+pub use folder::{Found, Listing, folders};
 pub use hot::{Recipe, Shape, Times, Usual};
 pub use identity::Identity;
 pub use layout::Issuing;

@@ -1,13 +1,61 @@
 //! Whether the process that wrote a file still runs. A process number alone says nothing: it is given to others again,
 //! and in another container it means another process.
 
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::header::Owner;
 use crate::standing::Standing;
 
-/// In another pid namespace, where no lock is held, a process counts as alive for so long after its last sign.
+/// In another pid namespace, where the lock was never seen held, a process counts as alive for so long after its last
+/// sign.
 const QUIET_NS: u64 = 3_600_000_000_000;
+/// A lock that was held and is free for so long, without a sign since, is of a dead process. A process that lives on
+/// after it closed all its descriptors, and the lock with them, has that long to give a sign.
+const FREE_NS: u64 = 500_000_000;
+
+/// What earlier looks at a file's lock have seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Lock {
+    #[default]
+    NeverHeld,
+    Held,
+    /// It was held: since when it is not, and how far the process was then.
+    Free {
+        since_ns: u64,
+        done: Done,
+    },
+    /// Its process did something since: it lives, and its lock tells nothing any more.
+    GivenUp,
+}
+
+/// Counters and moments that change with what a process does; equal ones mean that it did nothing.
+pub(crate) type Done = [u64; 3];
+
+/// A process's file at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sign {
+    pub(crate) now_ns: u64,
+    /// For how long it has not done anything.
+    pub(crate) quiet_ns: u64,
+    /// `None`: cannot be read.
+    pub(crate) done: Option<Done>,
+}
+
+impl Lock {
+    fn at_next_look(self, is_held: bool, sign: &Sign) -> Self {
+        match self {
+            _ if is_held => Self::Held,
+            Self::Held => Self::Free { since_ns: sign.now_ns, done: sign.done.unwrap_or_default() },
+            Self::Free { done, .. } if sign.done.is_some_and(|now| now != done) => Self::GivenUp,
+            other => other,
+        }
+    }
+
+    fn is_of_the_dead(self, now_ns: u64) -> bool {
+        matches!(self, Self::Free { since_ns, .. } if now_ns.saturating_sub(since_ns) >= FREE_NS)
+    }
+}
 
 pub(crate) fn this_process() -> Owner {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
@@ -20,16 +68,37 @@ pub(crate) fn this_process() -> Owner {
     }
 }
 
-/// `file` is the telemetry file, `quiet_ns` for how long its process has not done anything.
-pub(crate) fn is_alive(owner: &Owner, file: BorrowedFd<'_>, quiet_ns: u64) -> bool {
+/// `file` is the telemetry file, and `lock` what is known of its lock, from look to look. `sign` is asked after the lock:
+/// what is done after that is done by a process without one.
+pub(crate) fn is_alive(
+    owner: &Owner,
+    file: BorrowedFd<'_>,
+    lock: &Cell<Lock>,
+    sign: impl FnOnce() -> Sign,
+) -> bool {
+    is_alive_by(Standing::of, owner, file, lock, sign)
+}
+
+fn is_alive_by(
+    standing_of: impl Fn(u32) -> Option<Standing>,
+    owner: &Owner,
+    file: BorrowedFd<'_>,
+    lock: &Cell<Lock>,
+    sign: impl FnOnce() -> Sign,
+) -> bool {
     if !is_of_this_boot(owner) {
         return false;
     }
     if is_here(owner) && owner.started != 0 {
-        let found = Standing::of(owner.pid);
-        return found.is_some_and(|found| found.started == owner.started && !found.is_dead());
+        // What cannot be looked at (another user's process under hidepid, no descriptor left) need not be gone: a dead
+        // process holds no lock.
+        return standing_of(owner.pid)
+            .map_or_else(|| is_locked(file), |found| found.started == owner.started && !found.is_dead());
     }
-    is_locked(file) || quiet_ns < QUIET_NS
+    let is_held = is_locked(file);
+    let sign = sign();
+    lock.set(lock.get().at_next_look(is_held, &sign));
+    is_held || sign.quiet_ns < QUIET_NS && !lock.get().is_of_the_dead(sign.now_ns)
 }
 
 /// Whether the owner's number means the same process here.
@@ -85,28 +154,71 @@ mod tests {
 
     const HOUR_NS: u64 = 3_600_000_000_000;
 
+    fn is_quiet_and_alive(owner: &Owner, file: BorrowedFd<'_>, quiet_ns: u64) -> bool {
+        is_alive(owner, file, &Cell::default(), || Sign { quiet_ns, ..Sign::default() })
+    }
+
     #[test]
     fn a_number_given_to_another_process_is_not_taken_for_the_first_one() {
         let file = tempfile::tempfile().unwrap();
         let this = this_process();
         assert!(this.started != 0 && this.namespace != 0 && this.boot != [0; 16]);
-        assert!(is_alive(&this, file.as_fd(), HOUR_NS));
-        assert!(!is_alive(&Owner { started: this.started + 1, ..this }, file.as_fd(), 0));
-        assert!(!is_alive(&Owner { boot: [1; 16], ..this }, file.as_fd(), 0));
-        assert!(is_alive(&Owner { boot: [0; 16], ..this }, file.as_fd(), 0), "its boot is not known");
+        assert!(is_quiet_and_alive(&this, file.as_fd(), HOUR_NS));
+        assert!(!is_quiet_and_alive(&Owner { started: this.started + 1, ..this }, file.as_fd(), 0));
+        assert!(!is_quiet_and_alive(&Owner { boot: [1; 16], ..this }, file.as_fd(), 0));
+        let of_unknown_boot = Owner { boot: [0; 16], ..this };
+        assert!(is_quiet_and_alive(&of_unknown_boot, file.as_fd(), 0));
     }
 
     #[test]
     fn in_another_namespace_a_lock_or_a_sign_within_the_hour_counts() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let owner = Owner { namespace: 1, ..this_process() };
-        assert!(is_alive(&owner, file.as_fd(), HOUR_NS - 1));
-        assert!(!is_alive(&owner, file.as_fd(), HOUR_NS));
+        assert!(is_quiet_and_alive(&owner, file.as_fd(), HOUR_NS - 1));
+        assert!(!is_quiet_and_alive(&owner, file.as_fd(), HOUR_NS));
         let mut holder = Holder::start(file.path());
-        assert!(is_alive(&owner, file.as_fd(), HOUR_NS));
-        holder.0.kill().unwrap();
-        holder.0.wait().unwrap();
-        assert!(!is_alive(&owner, file.as_fd(), HOUR_NS));
+        assert!(is_quiet_and_alive(&owner, file.as_fd(), HOUR_NS));
+        holder.kill();
+        assert!(!is_quiet_and_alive(&owner, file.as_fd(), HOUR_NS));
+    }
+
+    #[test]
+    fn in_another_namespace_a_lock_that_was_held_and_is_free_is_of_a_dead_process() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let owner = Owner { namespace: 1, ..this_process() };
+        let lock = Cell::default();
+        let is_alive = |now_ns, done| {
+            is_alive(&owner, file.as_fd(), &lock, || Sign { now_ns, quiet_ns: 0, done: Some([done; 3]) })
+        };
+        let mut holder = Holder::start(file.path());
+        assert!(is_alive(1, 1));
+        holder.kill();
+        assert!(is_alive(2, 2), "it may have closed its descriptors");
+        assert!(is_alive(1 + FREE_NS, 2));
+        assert!(!is_alive(2 + FREE_NS, 2));
+    }
+
+    #[test]
+    fn in_another_namespace_a_process_that_goes_on_without_its_lock_lives() {
+        let sign = |now_ns, done| Sign { now_ns, quiet_ns: 0, done };
+        let held = Lock::NeverHeld.at_next_look(true, &sign(1, Some([1; 3])));
+        let free = held.at_next_look(false, &sign(2, Some([1; 3])));
+        assert_eq!(free, Lock::Free { since_ns: 2, done: [1; 3] });
+        let unreadable = free.at_next_look(false, &sign(3, None));
+        assert_eq!(unreadable, free, "what cannot be read is no sign");
+        let went_on = free.at_next_look(false, &sign(3, Some([1, 2, 1])));
+        assert!(!went_on.at_next_look(false, &sign(4, Some([1, 2, 1]))).is_of_the_dead(u64::MAX));
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_lives_while_its_lock_is_held() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let owner = this_process();
+        let is_alive = || is_alive_by(|_| None, &owner, file.as_fd(), &Cell::default(), Sign::default);
+        let mut holder = Holder::start(file.path());
+        assert!(is_alive());
+        holder.kill();
+        assert!(!is_alive(), "a dead process holds no lock");
     }
 
     /// Another process that holds the lock: this test again, as a child.
@@ -131,6 +243,11 @@ mod tests {
                 said.push(byte[0]);
             }
             Self(child)
+        }
+
+        fn kill(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
         }
     }
 

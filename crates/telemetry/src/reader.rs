@@ -1,15 +1,18 @@
 //! The reader's side: bytes that somebody else writes, copied and checked. Bounded; trusts no length, never panics,
 //! never waits. Called by the observer, and by a starting process that looks for files to remove.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
+use crate::atomic::AtomicU64;
 use crate::atomic::Ordering::Relaxed;
 use crate::clock::{Anchor, Line, monotonic_ns};
 use crate::folder::Found;
 use crate::header::Header;
 use crate::layout::{FILE_BYTES, HEADER_BYTES, PROCESS, Process};
+use crate::liveness::{Lock, Sign};
 use crate::snapshot::{Call, Decision, Event, Since, Snapshot};
 use crate::{copy, decode, liveness, rings};
 
@@ -43,6 +46,7 @@ pub enum Liveness {
 pub struct Reader {
     file: File,
     header: Header,
+    lock: Cell<Lock>,
 }
 
 impl Reader {
@@ -65,13 +69,15 @@ impl Reader {
         if !liveness::is_of_this_boot(&header.owner) {
             return Err(Unreadable::OlderBoot);
         }
-        Ok(Self { file, header })
+        Ok(Self { file, header, lock: Cell::default() })
     }
 
     pub fn snapshot(&self) -> Result<Snapshot, Unreadable> {
         decode::snapshot(&self.file, &self.header)
     }
 
+    /// Remembers what it saw of the writer's lock: asked again and again, it tells sooner that a process of another pid
+    /// namespace is gone.
     pub fn liveness(&self) -> Liveness {
         if self.is_alive() { Liveness::Alive } else { Liveness::Gone }
     }
@@ -90,15 +96,32 @@ impl Reader {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        let quiet_ns = monotonic_ns().saturating_sub(self.active_ns());
-        liveness::is_alive(&self.header.owner, self.file.as_fd(), quiet_ns)
+        liveness::is_alive(&self.header.owner, self.file.as_fd(), &self.lock, || self.sign())
     }
 
     /// When the process last did something; when it started, if that cannot be read.
     pub(crate) fn active_ns(&self) -> u64 {
-        let process = copy::items::<Process>(&self.file, PROCESS, 0, 1).unwrap_or_default();
-        let ticks = process.first().map_or(0, |process| process.active.load(Relaxed));
+        self.last_active_ns(self.process().as_ref())
+    }
+
+    fn sign(&self) -> Sign {
+        let process = self.process();
+        let now_ns = monotonic_ns();
+        let quiet_ns = now_ns.saturating_sub(self.last_active_ns(process.as_ref()));
+        let done = process.map(|process| {
+            // Not every call stores its moment, but every call is counted.
+            [process.active, process.calls.written, process.events.written].map(AtomicU64::into_inner)
+        });
+        Sign { now_ns, quiet_ns, done }
+    }
+
+    fn last_active_ns(&self, process: Option<&Process>) -> u64 {
+        let ticks = process.map_or(0, |process| process.active.load(Relaxed));
         self.line().moment_ns(ticks.max(self.header.anchor.ticks))
+    }
+
+    fn process(&self) -> Option<Process> {
+        copy::items(&self.file, PROCESS, 0, 1).ok()?.pop()
     }
 
     fn line(&self) -> Line {

@@ -69,9 +69,22 @@ impl Slot {
     #[inline]
     pub fn enter(self, at: Ticks) {
         let Some(place) = self.place() else { return };
-        if place.issuing.inside.fetch_add(1, Relaxed) == 0 {
+        if place.issuing.inside.load(Relaxed) == 0 {
             place.issuing.inside_since.store(at.0, Relaxed);
         }
+        place.issuing.inside_other.store(0, Relaxed);
+        place.issuing.inside.fetch_add(1, Relaxed);
+    }
+
+    /// The same, and it is no collective: nobody waits there for all of the others.
+    #[inline]
+    pub fn enter_other(self, at: Ticks) {
+        let Some(place) = self.place() else { return };
+        if place.issuing.inside.load(Relaxed) == 0 {
+            place.issuing.inside_since.store(at.0, Relaxed);
+            place.issuing.inside_other.store(1, Relaxed);
+        }
+        place.issuing.inside.fetch_add(1, Relaxed);
     }
 
     #[inline]
@@ -79,13 +92,14 @@ impl Slot {
         let Some(place) = self.place() else { return };
         match place.issuing.inside.fetch_sub(1, Relaxed) {
             0 => _ = place.issuing.inside.fetch_add(1, Relaxed),
-            1 => {}
+            1 => place.issuing.inside_other.store(0, Relaxed),
             // Others are still inside, but something moves.
             _ => place.issuing.inside_since.store(now().0, Relaxed),
         }
     }
 
-    /// `calls` collectives took effect; the sequence of the last of them, 0 if the slot is not ours any more.
+    /// For tests and made-up jobs; the library has a `Recipe`. `calls` collectives took effect; the sequence of the last of
+    /// them, 0 if the slot is not ours any more.
     #[inline]
     pub fn issued(self, calls: u64, at: Ticks) -> u64 {
         let Some(place) = self.place() else { return 0 };
@@ -274,6 +288,7 @@ fn clear(place: &Communicator) {
         &issuing.all_reduces,
         &issuing.arena,
         &issuing.vnmse,
+        &issuing.inside_other,
     ];
     let completing = [
         &completing.completed,

@@ -128,6 +128,8 @@ pub struct Communicator {
     /// How many threads are inside a vendor call on it, and since when.
     pub inside: u32,
     pub inside_since_ns: u64,
+    /// What they are inside of is no collective: messages, or the communicator's end.
+    pub inside_other: bool,
     pub agreement: AgreementState,
     pub agreement_reason: String,
     pub plan_from: u64,

@@ -7,7 +7,7 @@ use crate::layout::{
     CALLS, DECISION_TEXT_WORDS, DECISIONS, EVENT_TEXT_WORDS, EVENT_WORDS, EVENTS, PATHS, RESULTS, Region,
 };
 use crate::process::{self, Epoch};
-use crate::sizes::{SIZE_CLASSES, duration_bucket, hook_bucket, size_class};
+use crate::sizes::{SIZE_CLASSES, duration_bucket, size_class};
 use crate::text::{pack, put_text};
 use crate::{CallRecord, CommunicatorFacts, Datatype, EventKind, Kind, Path, Reason, Slot, State, now};
 
@@ -53,7 +53,8 @@ impl Writer {
         region.process.state.store(state as u64, Relaxed);
     }
 
-    /// `calls` equal calls that took effect, with the bytes of all of them together; the size class is that of one.
+    /// For tests and made-up jobs; the library has a `Recipe`. `calls` equal calls that took effect, with the bytes of all
+    /// of them together; the size class is that of one.
     #[inline]
     pub fn count(
         self,
@@ -86,22 +87,6 @@ impl Writer {
         let cell = &used(region, kind, path).durations[class];
         cell.sum_ns.fetch_add(ns, Relaxed);
         cell.buckets[duration_bucket(ns)].fetch_add(1, Relaxed);
-    }
-
-    /// Our own host time around one call.
-    #[inline]
-    pub fn hook(self, ticks: u64) {
-        let Some(region) = self.region() else { return };
-        region.process.hook.ticks.fetch_add(ticks, Relaxed);
-        region.process.hook.buckets[hook_bucket(ticks)].fetch_add(1, Relaxed);
-    }
-
-    /// Host time inside the vendor's function.
-    #[inline]
-    pub fn in_vendor(self, ticks: u64) {
-        let Some(region) = self.region() else { return };
-        region.process.in_vendor.ticks.fetch_add(ticks, Relaxed);
-        region.process.in_vendor.calls.fetch_add(1, Relaxed);
     }
 
     #[inline]

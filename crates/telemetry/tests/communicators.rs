@@ -107,6 +107,36 @@ fn sequences_count_up_and_their_last_arrivals_are_kept() {
 }
 
 #[test]
+fn what_a_thread_is_inside_of_is_told_where_it_is_no_collective() {
+    let place = Place::new();
+    let writer = place.writer();
+    let slot = writer.open(&facts(1)).unwrap();
+    let seen = || {
+        let own = communicator(&place, slot.index());
+        (own.inside, own.inside_other)
+    };
+    slot.enter_other(now());
+    assert_eq!(seen(), (1, true));
+    slot.enter(now());
+    assert_eq!(seen(), (2, false), "a collective beside it is what others wait for");
+    slot.enter_other(now());
+    assert_eq!(seen(), (3, false));
+    (0..3).for_each(|_| slot.leave());
+    assert_eq!(seen(), (0, false));
+    for groups in [[true, false], [false, true]] {
+        groups.into_iter().for_each(|has_collectives| slot.issuing().enter_group(has_collectives, now()));
+        assert_eq!(seen(), (1, false), "{groups:?}");
+        slot.leave();
+    }
+    slot.issuing().enter_group(false, now());
+    assert_eq!(seen(), (1, true));
+    let (path, datatype) = (Path::Vendor, Datatype(7));
+    let shape = Shape { kind: Kind::Send, path, datatype, count: 1, logical: 4, wire: 4, would_wire: 4 };
+    writer.recipe(slot.bits(), shape).took_effect(0, now(), Times::UNKNOWN);
+    assert_eq!(seen(), (0, false));
+}
+
+#[test]
 fn a_thread_inside_a_vendor_call_is_seen_with_the_time_it_went_in() {
     let place = Place::new();
     let slot = place.writer().open(&facts(1)).unwrap();

@@ -82,6 +82,19 @@ fn a_pipe_a_link_a_second_name_and_a_folder_are_no_telemetry_files() {
 }
 
 #[test]
+fn a_listing_that_names_not_all_says_so() {
+    let place = Place::new();
+    place.writer();
+    let folder = place.folder();
+    assert_eq!(folder.list(), Listing { names: vec![place.name()], is_whole: true });
+    for number in 0..4096 {
+        std::fs::write(folder.path().join(format!("1-{number:016x}.airamp")), "").unwrap();
+    }
+    let listing = folder.list();
+    assert_eq!((listing.names.len(), listing.is_whole), (4096, false));
+}
+
+#[test]
 fn a_file_that_speaks_for_another_user_is_refused() {
     let place = Place::new();
     place.writer();

@@ -77,9 +77,8 @@ fn times_reasons_and_errors_add_up() {
     writer.duration(Kind::AllGather, Path::Vendor, 3, 1000);
     writer.duration(Kind::AllGather, Path::Vendor, 3, 1001);
     writer.duration(Kind::AllGather, Path::Vendor, 255, u64::MAX / 2);
-    writer.hook(0);
-    writer.hook(5);
-    writer.in_vendor(1000);
+    writer.spent(0, 0, 1);
+    writer.spent(5, 1000, 3);
     writer.fallback(Reason::Size, 2);
     writer.fallback(Reason::Other, 1);
     for result in [1, 3, 3, 14, 15, -7, 99] {
@@ -90,9 +89,9 @@ fn times_reasons_and_errors_add_up() {
     assert_eq!((small.size_class, small.samples, small.sum_ns), (3, 2, 2001));
     assert_eq!((small.buckets[0], small.buckets[1]), (1, 1), "one microsecond belongs to the first");
     assert_eq!((large.size_class, large.buckets[27]), (15, 1));
-    assert_eq!((snapshot.hook.spent.calls, snapshot.hook.buckets[0], snapshot.hook.buckets[3]), (2, 1, 1));
+    assert_eq!((snapshot.hook.spent.calls, snapshot.hook.buckets[0], snapshot.hook.buckets[3]), (4, 1, 3));
     assert!(snapshot.hook.bounds_ns.is_sorted());
-    assert_eq!(snapshot.in_vendor.calls, 1);
+    assert_eq!(snapshot.in_vendor.calls, 3, "where the vendor was not called, it took no time");
     assert_eq!(snapshot.fallbacks, [(Reason::Size, 2), (Reason::Other, 1)]);
     assert_eq!(snapshot.errors, [(1, 1), (3, 2), (14, 1), (-1, 3)]);
 }
@@ -111,7 +110,7 @@ fn threads_lose_nothing_of_each_other() {
                 for n in 0..EACH {
                     writer.count(Kind::AllReduce, Path::Vendor, F16, 1, 1 << 14, 3, 1);
                     writer.duration(Kind::AllReduce, Path::Vendor, 2, n);
-                    writer.hook(n);
+                    writer.spent(n, 1, 1);
                     slot.enter(now());
                     slot.completed(slot.issued(1, now()), now());
                     slot.leave();
@@ -131,7 +130,7 @@ fn threads_lose_nothing_of_each_other() {
     );
     assert_eq!((snapshot.sizes[0].calls[2], snapshot.durations[0].samples), (all, all));
     assert_eq!(snapshot.durations[0].sum_ns, THREADS * (EACH * (EACH - 1) / 2));
-    assert_eq!(snapshot.hook.spent.calls, all);
+    assert_eq!((snapshot.hook.spent.calls, snapshot.in_vendor.calls), (all, all));
     let communicator = &snapshot.communicators[0];
     assert_eq!((communicator.issued, communicator.completed, communicator.inside), (all, all, 0));
     assert_eq!((communicator.sums.codec.blocks, snapshot.sums.codec.foreign), (4 * all, 3 * all));

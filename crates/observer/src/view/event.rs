@@ -6,7 +6,7 @@ use super::Word;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Rises by one with each event that the observer saw.
+    /// Rises by one with each event that the observer saw, from the time of its first look in milliseconds on.
     pub seq: u64,
     pub time_unix_ms: u64,
     /// `communicator_made`, … of the telemetry; `finding_began` and `finding_ended` of the observer.

@@ -1,7 +1,7 @@
 //! Distances at which a sequence of calls may repeat. A distance is taken up when the last few calls came in the same
 //! order before, and dropped at the first call that does not come again. A handful is followed at a time.
 
-use super::learner::{DEPTH, Found, LONGEST};
+use super::learner::{DEPTH, Found, LAYER, LONGEST};
 use super::mark::Mark;
 use super::pauses::PAUSE;
 
@@ -118,6 +118,15 @@ impl Candidates {
         word.for_each(|(now, before)| candidate.follow(now, before));
         if let Some(weakest) = self.followed.iter_mut().min_by_key(|candidate| candidate.run) {
             *weakest = candidate;
+        }
+    }
+
+    /// A pause came where calls had followed each other evenly. It broke what is a call or two long, though these come
+    /// again: counted with it they would never be steady.
+    pub(super) fn break_layers(&mut self) {
+        for candidate in self.followed.iter_mut().filter(|candidate| (1..=LAYER).contains(&candidate.lag)) {
+            remember(&mut self.broken, candidate);
+            *candidate = Candidate { lag: candidate.lag, ..Candidate::NONE };
         }
     }
 

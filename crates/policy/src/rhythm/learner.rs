@@ -79,6 +79,11 @@ impl Learner {
         self.pauses.clear();
     }
 
+    /// The pause before the last call does not belong to the call or two that repeat.
+    pub(super) fn paused(&mut self) {
+        self.exact.break_layers();
+    }
+
     /// Takes in a call. `doubt` is 1, or more where steps were found that did not hold.
     pub(super) fn hear(&mut self, mark: Mark, doubt: u32) -> Option<Found> {
         if self.heard == u32::MAX {

@@ -81,6 +81,9 @@ impl Rhythm {
             return heard;
         }
         let is_sure = !misfits && self.listening == 0;
+        if is_pause {
+            self.learner.paused();
+        }
         if misfits {
             self.give_up();
         } else if is_sure {
@@ -183,6 +186,7 @@ impl Rhythm {
         self.misfit = misfits::AT_FIRST;
         self.locked_at = self.calls;
         self.misfit_at = self.calls;
+        self.waited = 0;
         self.quiet_steps = misfits::QUIET_STEPS;
         self.patience = PATIENCE;
         self.timing = false;

@@ -22,6 +22,9 @@ const MOST_MISSING: u32 = 4;
 const RESIZED: u64 = 4;
 /// At the first call of a step, what is less than this part of its pause is none.
 const NO_PAUSE: f32 = 0.25;
+/// Calls for which a pause is waited for: so many steps of them, and no fewer than this.
+const WAITED_STEPS: u32 = 2;
+const WAITED_CALLS: u32 = 32;
 
 impl Rhythm {
     #[cold]
@@ -42,9 +45,17 @@ impl Rhythm {
         self.meet_in_time(&call, off_ns)
     }
 
-    /// The step is over, but the pause before the next one does not come. Told once: there may be many such calls.
+    /// The step is over, but the pause before the next one does not come. Told once: there may be many such calls. Of too
+    /// many it is not the pause that is late: it has become so short that it is none beside the one that was learnt.
     fn wait_for_the_pause(&mut self) -> Heard {
-        if self.misfit_at == self.calls { Heard::default() } else { self.misfit(Deviation::Extra) }
+        if self.misfit_at != self.calls {
+            return self.misfit(Deviation::Extra);
+        }
+        self.waited += 1;
+        if self.waited >= (self.template.calls * WAITED_STEPS).max(WAITED_CALLS) {
+            self.drift();
+        }
+        Heard { state_changed: self.state != State::Locked, ..Heard::default() }
     }
 
     /// A pause where there is none: the first time the call is late, and when it comes again the step begins there.
@@ -142,6 +153,7 @@ impl Rhythm {
 
     fn misfit(&mut self, deviation: Deviation) -> Heard {
         self.misfit_at = self.calls;
+        self.waited = 0;
         self.timing = false;
         self.listen_again();
         self.raise_misfit();

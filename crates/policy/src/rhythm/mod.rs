@@ -41,6 +41,8 @@ pub struct Rhythm {
     calls: u32,
     locked_at: u32,
     misfit_at: u32,
+    /// Calls since then for which the pause before a step did not come.
+    waited: u32,
     /// Calls for which the learner goes on listening while a step holds.
     listening: u32,
     /// Calls for which it may do so until something else is followed.
@@ -88,6 +90,7 @@ impl Rhythm {
             calls: 0,
             locked_at: 0,
             misfit_at: 0,
+            waited: 0,
             listening: 0,
             patience: 0,
             quiet_steps: 0,

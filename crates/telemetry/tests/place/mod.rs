@@ -1,5 +1,5 @@
 //! A base folder for one test, and the short ways to what is in it.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this module")]
 
 use std::path::{Path, PathBuf};
 
@@ -57,17 +57,11 @@ pub fn identity() -> Identity {
 
 pub fn call(slot: u8) -> CallRecord {
     CallRecord {
-        slot,
-        kind: Kind::AllReduce,
-        path: airamp_telemetry::Path::Vendor,
-        datatype: Datatype(6),
         flags: CallRecord::GROUP,
-        count: 8192,
         sequence: 1,
-        step: 0,
         entered: now(),
         vendor_ticks: 100,
         hook_ticks: 20,
-        device_ns: 0,
+        ..CallRecord::new(slot, Kind::AllReduce, airamp_telemetry::Path::Vendor, Datatype(6), 8192)
     }
 }

@@ -68,6 +68,40 @@ fn what_turns_out_to_be_no_step_is_given_up_at_once_and_without_a_word() {
 }
 
 #[test]
+fn a_step_that_a_pause_interrupts_while_it_is_provisional_is_found_again_soon() {
+    for calls in [1, 2] {
+        for seed in 1..=8 {
+            for pause in [80 * MS, 100 * MS] {
+                let mut job = Job::new(0.05, seed);
+                slow_steps(&mut job, calls, 7);
+                job.wait(pause);
+                slow_steps(&mut job, calls, 20);
+                let told = play(&job);
+                assert_eq!(told.locks(), [calls as u32], "{calls} calls, {pause} ns, seed {seed}: {told:?}");
+                assert_eq!((told.rhythm.state(), told.deviations.len()), (State::Locked, 0), "{told:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bursts_of_slow_calls_of_which_each_looks_like_a_step_are_given_up_once_and_found_as_soon() {
+    for calls in [6, 10] {
+        for seed in 1..=8 {
+            let mut job = Job::new(0.05, seed);
+            for _ in 0..20 {
+                job.wait(110 * MS);
+                slow_steps(&mut job, 1, calls);
+            }
+            let told = play(&job);
+            assert_eq!(told.locks(), [calls as u32], "{calls} calls, seed {seed}: {told:?}");
+            assert!(told.states[0].0 as u64 <= calls * 4, "{calls} calls, seed {seed}: {told:?}");
+            assert!(told.for_now.len() <= 2, "{calls} calls, seed {seed}: {told:?}");
+        }
+    }
+}
+
+#[test]
 fn slow_layers_are_given_up_without_a_word_and_the_step_is_found_as_soon() {
     let mut job = Job::new(0.1, 3);
     for _ in 0..20 {

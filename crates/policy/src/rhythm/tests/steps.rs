@@ -184,6 +184,50 @@ fn calls_that_are_all_alike_are_told_apart_by_their_pauses() {
 }
 
 #[test]
+fn a_pause_that_alone_tells_steps_apart_and_becomes_a_fraction_of_itself_is_learnt_anew() {
+    for (calls, seed) in [(64, 3), (64, 4), (16, 3), (4, 3)] {
+        let mut job = Job::new(0.1, seed);
+        let steps = |job: &mut Job, pause_ns: u64, count: u64| {
+            for _ in 0..count {
+                job.wait(pause_ns);
+                for _ in 0..calls {
+                    job.wait(MS / 10);
+                    job.call(ALL_REDUCE, 4096);
+                }
+            }
+        };
+        steps(&mut job, 90 * MS, 60);
+        steps(&mut job, 15 * MS, 200);
+        let told = play(&job);
+        let (state, period_ns) = (told.rhythm.state(), told.rhythm.period_ns());
+        assert_eq!(state, State::Locked, "{calls} calls: {told:?}");
+        let now_ns = 15 * MS + calls * MS / 10;
+        assert!(
+            (now_ns * 3 / 4..now_ns * 5 / 4).contains(&period_ns),
+            "{calls} calls, {period_ns} ns: {told:?}"
+        );
+        assert_eq!(told.locks(), [calls as u32; 2], "{told:?}");
+        assert!(told.deviations.len() <= 2, "{told:?}");
+    }
+}
+
+#[test]
+fn a_step_that_once_goes_on_for_another_without_a_pause_is_left_for_no_other() {
+    let mut job = Job::new(0.1, 3);
+    for step in 0..60 {
+        job.decode_step(32, 8, false);
+        if step == 40 {
+            (0..80).for_each(|_| {
+                job.wait(MS / 10);
+                job.call(ALL_REDUCE, 8 * 8192);
+            });
+        }
+    }
+    let told = play(&job);
+    assert_eq!((told.locks(), told.deviations.len()), (vec![64], 1), "{told:?}");
+}
+
+#[test]
 fn a_batch_that_begins_to_vary_is_told_twice_at_most() {
     let mut job = Job::new(0.1, 3);
     for step in 0..100 {
