@@ -72,6 +72,8 @@ function schedule() {
 }
 
 function takeNode(node) {
+  // A daemon that began anew tells again what it still finds, under other numbers.
+  if (node.uptime_s < feed.node?.uptime_s) feed.events.clear();
   feed.node = { ...node, jobs: node.jobs ?? [] };
   if (!selectedJob()) feed.job = feed.node.jobs.length > 0 ? jobKey(feed.node.jobs[0]) : null;
   for (const event of node.events ?? []) feed.events.set(event.seq, event);

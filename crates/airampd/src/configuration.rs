@@ -77,6 +77,11 @@ impl Configuration {
 }
 
 fn refuse_unprotected(loaded: &Loaded) -> Result<(), Failure> {
+    if let Some(why) = &loaded.file_ignored {
+        return Err(Failure::Setting(format!(
+            "{why}: it may hold what protects this node; put it right or take it away"
+        )));
+    }
     match loaded.rejected_of_daemon.iter().find(|name| PROTECTING.contains(name)) {
         Some(name) => {
             let why = loaded.warnings.iter().find(|line| line.contains(name)).cloned().unwrap_or_default();
@@ -169,6 +174,21 @@ mod tests {
         }
         let inside = with(&[("AIRAMP_METRICS_ADDR", "::ffff:127.0.0.1")]).unwrap_or_else(|f| panic!("{f}"));
         assert_eq!(inside.notice, None, "a mapped loopback address is loopback");
+    }
+
+    #[test]
+    fn a_settings_file_that_cannot_be_read_keeps_the_daemon_from_starting() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("airamp.conf");
+        for (content, starts) in [("late_after_ms = 5\n", true), ("metrics_token_file = \"/x\n", false)] {
+            std::fs::write(&file, content).expect("a settings file");
+            let loaded = airamp_settings::resolve(&Environment::default(), &file);
+            let failure = Configuration::from(loaded, &Arguments::default()).err();
+            assert_eq!(failure.map(|failure| failure.exit_code()), (!starts).then_some(3), "{content}");
+        }
+        let named = folder.path().join("nowhere");
+        let failure = with(&[("AIRAMP_CONFIG", &named.to_string_lossy())]).err();
+        assert_eq!(failure.map(|failure| failure.exit_code()), None, "an optional file");
     }
 
     #[test]

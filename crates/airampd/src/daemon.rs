@@ -231,7 +231,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 fn terms(configuration: &Configuration, kept: &Option<Kept>) -> Terms {
     Terms {
         access: configuration.access.clone(),
-        loopback: configuration.listen.ip().to_canonical().is_loopback(),
+        listen: configuration.listen,
         evidence: kept.as_ref().map(|kept| Arc::clone(&kept.folder)),
     }
 }

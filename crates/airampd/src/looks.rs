@@ -74,14 +74,23 @@ fn keep_looking(mut orders: Orders, inbox: &Receiver<Orders>, board: &Board) {
         // Looks that take longer than a second still leave the machine a pause.
         match inbox.recv_timeout(EVERY.saturating_sub(began.elapsed()).max(EVERY / 10)) {
             Ok(new) => {
-                if new.looks != orders.looks {
-                    (eyes, hardware) = (observer(&new.looks), machine(&new.looks));
-                }
+                look_by(&orders.looks, &new.looks, &mut eyes, &mut hardware);
                 orders = new;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+/// What is known is kept where it can be: whoever follows counters or events should not notice that a limit changed.
+fn look_by(before: &Looks, now: &Looks, eyes: &mut Observer, hardware: &mut Machine) {
+    if now.bases != before.bases {
+        *eyes = observer(now);
+    }
+    eyes.judge_by(now.hang_after, now.late_after);
+    if (now.devices, now.nics) != (before.devices, before.nics) {
+        *hardware = machine(now);
     }
 }
 

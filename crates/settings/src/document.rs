@@ -25,8 +25,8 @@ metrics_port = 9090
 
 A job is never stopped by its settings. A wrong value or an unknown name is ignored with a warning that says
 where it stands and what is right; what would hold without it is used. A settings file that is no regular
-file, cannot be read, is larger than 64 KiB, or is not valid TOML is ignored as a whole, with a warning. An
-empty variable counts as unset. Sizes take a whole number of bytes, or text with `KiB`, `MiB` or `GiB`.
+file, cannot be read, is larger than 64 KiB, or is not valid TOML is ignored as a whole, with a warning (`airampd`
+does not start then: the file may hold what protects the node). An empty variable counts as unset. Sizes take a whole number of bytes, or text with `KiB`, `MiB` or `GiB`.
 
 ";
 

@@ -26,6 +26,9 @@ pub const ENVIRONMENT_ONLY: &[(&str, &str)] = &[
 /// What schedulers and launchers call a job, the first that is set; not ours, so never warned about.
 const JOB_NAMES: [&str; 2] = ["SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"];
 
+/// What torchrun calls every job that was given no name: no name of any.
+const NAMELESS: &str = "none";
+
 /// Read by this project's tests only, so known but not documented to users.
 const FOR_TESTS: &str = "AIRAMP_BLESS";
 
@@ -45,7 +48,7 @@ impl Environment {
 
     /// The job's name where AIRAMP_JOB and the file give none.
     pub(crate) fn job(&self) -> Option<&OsStr> {
-        JOB_NAMES.iter().find_map(|name| self.get(name))
+        JOB_NAMES.iter().find_map(|name| self.get(name).filter(|value| *value != NAMELESS))
     }
 
     /// Variables that nothing reads, with the name that was probably meant.

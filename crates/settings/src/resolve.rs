@@ -57,6 +57,8 @@ pub struct Loaded {
     pub file: PathBuf,
     /// Whether that file was read as a whole.
     pub file_read: bool,
+    /// It should have been, and was not: why.
+    pub file_ignored: Option<String>,
     /// Settings of compression whose value was wrong somewhere: who asked for one must not get another.
     pub rejected: Vec<&'static str>,
     /// The same for the daemon's settings: a token that cannot be used must not mean that none is asked for.
@@ -96,6 +98,7 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
         warnings: Vec::new(),
         file,
         file_read: false,
+        file_ignored: None,
         rejected: Vec::new(),
         rejected_of_daemon: Vec::new(),
         sources: vec![Source::Default; TABLE.len()],
@@ -118,7 +121,10 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
 impl Loaded {
     fn warn_of_file(&mut self, error: &FileError) {
         let path = one_line(&self.file.to_string_lossy(), MOST_PATH);
-        self.warnings.push(format!("settings file {path} {error}; it is ignored"));
+        let why = format!("settings file {path} {error}");
+        self.warnings.push(format!("{why}; it is ignored"));
+        // What is not there holds nothing: the volume that it is in may be an optional one.
+        self.file_ignored = (!matches!(error, FileError::Missing)).then_some(why);
     }
 
     fn take_entry(&mut self, Entry { key, line, given }: Entry) {

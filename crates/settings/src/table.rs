@@ -122,7 +122,7 @@ settings! {
         "The longest that a rank which has pledged a change waits for a lost verdict before it returns an error, in milliseconds.";
 
     "AIRAMP_JOB" job: Option<String> = None, Name, Part::Library,
-        "The job's name for `airamp disable --job` and `airamp enable --job`; where it is unset, SLURM_JOB_ID or TORCHELASTIC_RUN_ID stands in.";
+        "The job's name for `airamp disable --job` and `airamp enable --job`; where it is unset, SLURM_JOB_ID or TORCHELASTIC_RUN_ID (unless that is torchrun's `none`) stands in.";
 
     "AIRAMP_ENABLE_GHOST_KERNELS" enable_ghost_kernels: bool = false, Switch,
         Part::GhostKernels,

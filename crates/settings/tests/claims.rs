@@ -73,48 +73,48 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
 }
 
+const EVERY_SETTING: &str = r#"
+disable = true
+mode = "observe"
+enable_fp8_allreduce = false
+wire_format = "int8"
+min_speedup = 2
+max_vnmse = 0.5
+trial_ms = 0
+tuning_cache = "/var/cache/airamp.toml"
+min_bytes = "2 KiB"
+arena_bytes = 1048576
+consensus_timeout_ms = 100
+doubt_ms = 200
+job = "night run"
+enable_ghost_kernels = true
+ghost_interval_us = 500
+ghost_max_idle_ms = 300
+ghost_duty_percent = 0.25
+telemetry = false
+telemetry_dir = "/run/airamp"
+device_timings = false
+pattern = false
+pattern_effects = "samples"
+metrics_addr = "::1"
+metrics_port = 1
+metrics_token_file = "/etc/airamp/token"
+metrics_tls_cert = "/etc/airamp/cert.pem"
+metrics_tls_key = "/etc/airamp/key.pem"
+evidence_dir = "/srv/evidence"
+device_metrics = false
+nic_metrics = false
+hang_after_ms = 500
+late_after_ms = 50
+nccl_path = "/opt/nccl/libnccl.so.2"
+kernel_dir = "/opt/airamp/kernels"
+log = "error"
+log_file = "/var/log/airamp.log"
+"#;
+
 #[test]
 fn every_setting_is_read_from_the_file() {
-    let folder = Folder::holding(
-        r#"
-        disable = true
-        mode = "observe"
-        enable_fp8_allreduce = false
-        wire_format = "int8"
-        min_speedup = 2
-        max_vnmse = 0.5
-        trial_ms = 0
-        tuning_cache = "/var/cache/airamp.toml"
-        min_bytes = "2 KiB"
-        arena_bytes = 1048576
-        consensus_timeout_ms = 100
-        doubt_ms = 200
-        job = "night run"
-        enable_ghost_kernels = true
-        ghost_interval_us = 500
-        ghost_max_idle_ms = 300
-        ghost_duty_percent = 0.25
-        telemetry = false
-        telemetry_dir = "/run/airamp"
-        device_timings = false
-        pattern = false
-        pattern_effects = "samples"
-        metrics_addr = "::1"
-        metrics_port = 1
-        metrics_token_file = "/etc/airamp/token"
-        metrics_tls_cert = "/etc/airamp/cert.pem"
-        metrics_tls_key = "/etc/airamp/key.pem"
-        evidence_dir = "/srv/evidence"
-        device_metrics = false
-        nic_metrics = false
-        hang_after_ms = 500
-        late_after_ms = 50
-        nccl_path = "/opt/nccl/libnccl.so.2"
-        kernel_dir = "/opt/airamp/kernels"
-        log = "error"
-        log_file = "/var/log/airamp.log"
-        "#,
-    );
+    let folder = Folder::holding(EVERY_SETTING);
     let loaded = folder.resolve(&[]);
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     let expected = Settings {
@@ -277,6 +277,8 @@ fn a_job_without_a_name_has_the_schedulers() {
     let name = |variables: &[(&str, &str)]| from_environment(variables).settings.job;
     assert_eq!(name(&[]), None);
     assert_eq!(name(&[("TORCHELASTIC_RUN_ID", "run-7")]).as_deref(), Some("run-7"));
+    // What torchrun calls every job that was given no name.
+    assert_eq!(name(&[("TORCHELASTIC_RUN_ID", "none")]), None);
     let both = [("TORCHELASTIC_RUN_ID", "run-7"), ("SLURM_JOB_ID", "4711")];
     assert_eq!(name(&both).as_deref(), Some("4711"));
     assert_eq!(name(&[("SLURM_JOB_ID", "4711"), ("AIRAMP_JOB", "mine")]).as_deref(), Some("mine"));

@@ -16,7 +16,7 @@ header: OpenMetrics 1.0 for who asks for it (Prometheus does), else the text for
 same in both; only OpenMetrics has units, exemplars and `_created`. Names below are those of the samples, as they
 are used in queries; a histogram's have `_bucket`, `_sum` and `_count` behind them.
 
-**Labels.** `workload` is the job: SLURM_JOB_ID, the pod, or a given name; `#2` and so on are added where a node
+**Labels.** `workload` is the job: AIRAMP_JOB, SLURM_JOB_ID, torchrun's run id, or the pod; `#2` and so on are added where a node
 sees a second job of the same name. It is not called `job`, because Prometheus gives every series a label of that
 name, the scrape job's. `rank` is the job's rank; empty is what has none, and ranks that ended long ago, added up.
 

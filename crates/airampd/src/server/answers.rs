@@ -42,7 +42,7 @@ const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// Answers, and counts the answer.
 pub(crate) async fn answer(question: &Parts, terms: Rc<Terms>, board: &Arc<Board>) -> Answer {
-    let mut answer = match admission::check(question, terms.loopback, terms.access.token.as_deref()) {
+    let mut answer = match admission::check(question, terms.loopback(), terms.access.token.as_deref()) {
         Ok(()) => route(question, &terms, board).await,
         Err(refusal) => refuse(refusal),
     };
@@ -253,6 +253,7 @@ mod tests {
     use crate::configuration::Access;
     use crate::token::Token;
     use http_body_util::BodyExt;
+    use std::net::SocketAddr;
     use std::time::Instant;
 
     fn asked(
@@ -264,7 +265,7 @@ mod tests {
     ) -> (u16, String, String) {
         let request = hyper::Request::builder().method(method).uri(path).header(header::HOST, host).body(());
         let (question, ()) = request.expect("a request").into_parts();
-        let terms = Rc::new(Terms { access, loopback: true, evidence: None });
+        let terms = Rc::new(Terms { access, listen: SocketAddr::from(([127, 0, 0, 1], 0)), evidence: None });
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let (head, body) = answer(&question, terms, board).await.into_parts();

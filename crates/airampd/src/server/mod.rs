@@ -9,6 +9,7 @@ mod socket;
 
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,26 +46,43 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Under which conditions questions are answered; a reload replaces it for the next question of everybody.
 pub(crate) struct Terms {
     pub(crate) access: Access,
-    /// Whether only this machine can reach the address.
-    pub(crate) loopback: bool,
+    pub(crate) listen: SocketAddr,
     pub(crate) evidence: Option<Arc<Folder>>,
+}
+
+impl Terms {
+    /// Whether only this machine can reach the address.
+    pub(crate) fn loopback(&self) -> bool {
+        self.listen.ip().to_canonical().is_loopback()
+    }
+
+    /// Whether who is connected under these terms is connected as the other ones would have it.
+    fn connects_like(&self, other: &Self) -> bool {
+        self.listen == other.listen && self.access.tls.is_some() == other.access.tls.is_some()
+    }
 }
 
 pub(crate) struct Server {
     terms: RefCell<Rc<Terms>>,
     room: Rc<Room>,
     board: Arc<Board>,
-    ending: watch::Sender<bool>,
+    /// Told to the connections there are: they end with the answer that is on its way.
+    farewell: watch::Sender<()>,
 }
 
 impl Server {
     pub(crate) fn new(terms: Terms, board: Arc<Board>) -> Rc<Self> {
         let room = Room::new(connections_at_once(), Arc::clone(&board));
-        Rc::new(Self { terms: RefCell::new(Rc::new(terms)), room, board, ending: watch::Sender::new(false) })
+        Rc::new(Self { terms: RefCell::new(Rc::new(terms)), room, board, farewell: watch::Sender::new(()) })
     }
 
+    /// Nobody goes on in clear, or from where nobody can connect any more.
     pub(crate) fn change(&self, terms: Terms) {
-        self.terms.replace(Rc::new(terms));
+        let terms = Rc::new(terms);
+        let before = self.terms.replace(Rc::clone(&terms));
+        if !before.connects_like(&terms) {
+            self.farewell.send_replace(());
+        }
     }
 
     /// Accepts for as long as it is polled.
@@ -93,29 +111,35 @@ impl Server {
 
     fn welcome(self: &Rc<Self>, stream: TcpStream) {
         let (server, seated) = (Rc::clone(self), self.room.enter());
+        let farewell = self.farewell.subscribe();
         tokio::task::spawn_local(async move {
             let socket = Socket::new(stream);
             tokio::select! {
-                () = server.converse(&socket, &seated.seat) => {}
+                () = server.converse(&socket, &seated.seat, farewell) => {}
                 () = seated.seat.until_over() => {}
             }
         });
     }
 
-    async fn converse(self: &Rc<Self>, socket: &Socket, seat: &Rc<Seat>) {
+    async fn converse(self: &Rc<Self>, socket: &Socket, seat: &Rc<Seat>, farewell: watch::Receiver<()>) {
         let tls = self.terms.borrow().access.tls.clone();
         match tls {
-            None => self.speak_http(socket.clone(), seat).await,
+            None => self.speak_http(socket.clone(), seat, farewell).await,
             Some(config) => {
                 if let Ok(stream) = TlsAcceptor::from(config).accept(socket.clone()).await {
-                    self.speak_http(stream, seat).await;
+                    self.speak_http(stream, seat, farewell).await;
                 }
             }
         }
         socket.part().await;
     }
 
-    async fn speak_http(self: &Rc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin, seat: &Rc<Seat>) {
+    async fn speak_http(
+        self: &Rc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        seat: &Rc<Seat>,
+        mut farewell: watch::Receiver<()>,
+    ) {
         let service = service_fn(|question| {
             seat.asked();
             let (server, terms) = (Rc::clone(self), Rc::clone(&self.terms.borrow()));
@@ -132,17 +156,18 @@ impl Server {
                 .header_read_timeout(None)
                 .serve_connection(TokioIo::new(stream), service)
         );
-        let mut ending = self.ending.subscribe();
         tokio::select! {
+            // First, so that no question is read that came after it.
+            biased;
+            _ = farewell.changed() => connection.as_mut().graceful_shutdown(),
             _ = connection.as_mut() => return,
-            _ = ending.wait_for(|ending| *ending) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }
 
     /// Lets answers that are on their way arrive, for a little while.
     pub(crate) async fn end(&self) {
-        self.ending.send_replace(true);
+        self.farewell.send_replace(());
         let _ = timeout(LONGEST_GOODBYE, self.room.until_empty()).await;
     }
 }
