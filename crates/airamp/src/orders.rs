@@ -15,7 +15,8 @@ communicator is told, or those of one job. One told process of a job is enough: 
 ranks, also on other machines, at the next call that all agree on. Until then, and in captured graphs, which must be \
 captured again, calls stay as they were. Processes that start later are not told; AIRAMP_DISABLE=1 keeps those from it.
 
-A job is named by AIRAMP_JOB, SLURM_JOB_ID or TORCHELASTIC_RUN_ID in its environment, the first of them that is set.
+A job is named by AIRAMP_JOB, SLURM_JOB_ID or TORCHELASTIC_RUN_ID in its environment, the first of them that is set; \
+torchrun's own \"none\" is no name.
 
 Exit code: 0 a process has answered, 1 none did, 2 wrong arguments, 125 airamp failed.
 

@@ -24,6 +24,5 @@ pub use control::without_signals;
 pub use hub::Hub;
 pub use options::{Cut, GRACE, Log, Options, Timeouts};
 pub use process::abandon_in_child;
-pub use reports::LONGEST_REPORT;
 pub use seat::{Invitation, Seat};
 pub use trailer::{ID_BYTES, Trailer, address_in_id, every_rank_makes_this_id};

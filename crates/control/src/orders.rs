@@ -35,16 +35,31 @@ pub struct Request {
 
 /// Gives the order to every process of this user, or to those of one job. A process that does not answer is left out.
 pub fn send(order: Order, job: Option<&str>) -> io::Result<Vec<Answer>> {
-    match folder() {
-        Some(folder) => send_in(&folder, order, job),
-        None => Ok(Vec::new()),
+    send_in_each(&everywhere(), order, job)
+}
+
+/// The same for the sockets of other folders. One that cannot be used, as that of a session of somebody else, keeps the
+/// order from no process that has its socket in another; it is told where nobody has answered.
+pub fn send_in_each(folders: &[PathBuf], order: Order, job: Option<&str>) -> io::Result<Vec<Answer>> {
+    let mut answers = Vec::new();
+    let mut failed = None;
+    for folder in folders {
+        match send_in(folder, order, job) {
+            Ok(more) => answers.extend(more),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    answers.sort_by_key(|answer| answer.pid);
+    match failed {
+        Some(error) if answers.is_empty() => Err(error),
+        _ => Ok(answers),
     }
 }
 
-/// The same for the sockets of another folder.
+/// The same for the sockets of one folder.
 pub fn send_in(folder: &Path, order: Order, job: Option<&str>) -> io::Result<Vec<Answer>> {
     match check(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if has_no_sockets_of_ours(&error) => return Ok(Vec::new()),
         outcome => outcome?,
     }
     let request = Request { order, job: job.map(str::to_owned) };
@@ -58,8 +73,12 @@ pub fn send_in(folder: &Path, order: Order, job: Option<&str>) -> io::Result<Vec
         }
     }
     answers.retain(|answer| job.is_none_or(|job| answer.job == job));
-    answers.sort_by_key(|answer| answer.pid);
     Ok(answers)
+}
+
+/// Where nothing is, and where we may not even look: a process of this user could not have made a socket there.
+fn has_no_sockets_of_ours(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::EACCES)
 }
 
 fn ask(path: &Path, request: &Request) -> io::Result<Answer> {
@@ -89,15 +108,44 @@ fn ask(path: &Path, request: &Request) -> io::Result<Answer> {
     }
 }
 
-/// Where this user's sockets lie.
+/// Where the sockets of processes lie that have this one's environment.
 pub(crate) fn folder() -> Option<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    Some(match runtime.filter(|path| path.is_dir()) {
+    Some(match runtime_folder().filter(|path| path.is_dir()) {
         Some(path) => path.join("airamp"),
-        None => PathBuf::from(format!("/tmp/airamp-{user}")),
+        None => without_a_runtime_folder(user()),
     })
+}
+
+/// All folders that a process of this user may have chosen: a session has a runtime folder that a batch job does not
+/// have, so the environment of whoever orders says nothing about that of the job.
+fn everywhere() -> Vec<PathBuf> {
+    each_once(runtime_folder(), user())
+}
+
+fn each_once(runtime: Option<PathBuf>, user: u32) -> Vec<PathBuf> {
+    let mut runtimes = Vec::new();
+    for folder in runtime.into_iter().chain([PathBuf::from(format!("/run/user/{user}"))]) {
+        // By its real name, since it may be reached by two; a folder that is not there has no sockets.
+        if let Ok(real) = folder.canonicalize()
+            && !runtimes.contains(&real)
+        {
+            runtimes.push(real);
+        }
+    }
+    runtimes.iter().map(|folder| folder.join("airamp")).chain([without_a_runtime_folder(user)]).collect()
+}
+
+fn runtime_folder() -> Option<PathBuf> {
+    std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn without_a_runtime_folder(user: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/airamp-{user}"))
+}
+
+fn user() -> u32 {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// The socket of this process.
@@ -131,11 +179,30 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
 /// A folder that others could write to, or that is theirs, is not used.
 fn check(folder: &Path) -> io::Result<()> {
     let found = folder.symlink_metadata()?;
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    if found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0 {
+    if found.is_dir() && found.uid() == user() && found.mode() & 0o077 == 0 {
         return Ok(());
     }
     let path = folder.display();
     Err(io::Error::new(ErrorKind::PermissionDenied, format!("{path} is not a folder of this user alone")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_asks_in_the_runtime_folder_and_in_the_one_for_jobs_without_each_once() {
+        let base = tempfile::tempdir().expect("a folder");
+        let (real, linked) = (base.path().join("runtime"), base.path().join("linked"));
+        fs::create_dir(&real).expect("a folder");
+        std::os::unix::fs::symlink(&real, &linked).expect("a link");
+        // A user that no machine has, so that nothing of this one is looked at.
+        let nobody = 4_294_967_000;
+        let real = real.canonicalize().expect("a real name").join("airamp");
+        for runtime in [&linked, &base.path().join("runtime")] {
+            let folders = each_once(Some(runtime.clone()), nobody);
+            assert_eq!(folders, [real.clone(), PathBuf::from("/tmp/airamp-4294967000")]);
+        }
+        assert_eq!(each_once(Some("/no/such/folder".into()), nobody), each_once(None, nobody));
+    }
 }

@@ -1,24 +1,27 @@
 //! Reports on their way from a call to the control thread: fixed places, nothing allocated, nobody waits.
-//! What finds no place is dropped and counted.
+//! What finds no place is dropped.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, TryLockError};
 
+use airamp_agreement::MOST_REPORT_BYTES;
+
 const PLACES: usize = 64;
-/// No report is longer.
-pub const LONGEST_REPORT: usize = 256;
+/// What is longer finds no place.
+pub(crate) const SLOT_BYTES: usize = 256;
+
+const _: () = assert!(SLOT_BYTES <= MOST_REPORT_BYTES, "a message carries what a slot holds");
 
 struct Slot {
     /// Order of arrival; 0: empty.
     number: u64,
     length: usize,
-    bytes: [u8; LONGEST_REPORT],
+    bytes: [u8; SLOT_BYTES],
 }
 
 pub(crate) struct Reports {
     slots: [Mutex<Slot>; PLACES],
     count: AtomicU64,
-    dropped: AtomicU64,
 }
 
 /// Whether any seat has reports that the thread was woken for and has not looked at.
@@ -39,8 +42,8 @@ impl Bell {
 
 impl Reports {
     pub(crate) fn new() -> Self {
-        let empty = |_| Mutex::new(Slot { number: 0, length: 0, bytes: [0; LONGEST_REPORT] });
-        Self { slots: std::array::from_fn(empty), count: AtomicU64::new(0), dropped: AtomicU64::new(0) }
+        let empty = |_| Mutex::new(Slot { number: 0, length: 0, bytes: [0; SLOT_BYTES] });
+        Self { slots: std::array::from_fn(empty), count: AtomicU64::new(0) }
     }
 
     /// Whether it found a place.
@@ -62,7 +65,6 @@ impl Reports {
             (slot.number, slot.length) = (number, report.len());
             return true;
         }
-        self.dropped.fetch_add(1, Ordering::Relaxed);
         false
     }
 
@@ -78,10 +80,6 @@ impl Reports {
         }
         taken.sort_unstable();
         taken.into_iter().map(|(_, report)| report).collect()
-    }
-
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -102,14 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted() {
+    fn what_does_not_fit_is_dropped() {
         let reports = Reports::new();
-        assert!(!reports.put(&[0; LONGEST_REPORT + 1]));
+        assert!(!reports.put(&[0; SLOT_BYTES + 1]));
         for _ in 0..PLACES {
-            assert!(reports.put(&[0; LONGEST_REPORT]));
+            assert!(reports.put(&[0; SLOT_BYTES]));
         }
         assert!(!reports.put(&[1]));
-        assert_eq!(reports.dropped(), 2);
         assert_eq!(reports.take().len(), PLACES);
         assert!(reports.put(&[1]));
     }

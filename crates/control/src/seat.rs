@@ -3,7 +3,7 @@
 
 use crate::mailbox::{Command, Mailbox};
 use crate::process;
-use crate::reports::Reports;
+use crate::reports::{Reports, SLOT_BYTES};
 use airamp_agreement::{Capable, Gate, Order, Settled};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -122,17 +122,15 @@ impl Seat {
         self.place.tell(Command::Connected(self.place.id, result));
     }
 
-    /// Tells the leader's brain. Never waits or allocates; what does not fit is dropped and counted.
+    /// The longest report that there is a place for.
+    pub const REPORT_ROOM: usize = SLOT_BYTES;
+
+    /// Tells the leader's brain. Never waits or allocates; what does not fit is dropped.
     pub fn report(&self, report: &[u8]) {
         let place = &self.place;
         if !place.is_inherited() && place.reports.put(report) && place.mailbox.reports.ring() {
             place.mailbox.wake();
         }
-    }
-
-    /// How many reports were dropped.
-    pub fn dropped_reports(&self) -> u64 {
-        self.place.reports.dropped()
     }
 
     pub fn order(&self, order: Order) {

@@ -87,3 +87,16 @@ fn what_a_process_left_behind_is_cleared_away_and_what_does_not_answer_left_out(
     assert!(!folder.path().join("1.sock").exists());
     assert!(folder.path().join("notes.txt").exists());
 }
+
+#[test]
+fn a_folder_that_cannot_be_used_keeps_no_process_in_another_from_its_order() {
+    let (open, ours, empty) = (private_folder(), private_folder(), private_folder());
+    fs::set_permissions(open.path(), Permissions::from_mode(0o777)).unwrap();
+    let (_hubs, players) = two_on(ours.path(), "training");
+    let folders = [open.path(), ours.path(), empty.path()].map(Path::to_owned);
+    let answers = orders::send_in_each(&folders, Order::Off, None).unwrap();
+    assert_eq!(answers.len(), 1);
+    eventually("the order", || players[0].brain.has_heard("order Off"));
+    // Where nobody answers, the folder is the reason that can be told.
+    assert!(orders::send_in_each(&folders, Order::Off, Some("another")).is_err());
+}

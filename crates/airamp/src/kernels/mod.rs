@@ -23,7 +23,7 @@ Examples:
   airamp kernels build --out my-kernels                 build all of them again
   AIRAMP_KERNEL_DIR=my-kernels airamp bench             and measure those
 
-The library reads AIRAMP_KERNEL_DIR too, where it compresses; in this release only tests can switch that on.";
+The library reads AIRAMP_KERNEL_DIR too, where it compresses.";
 
 /// The GPU kernels: build, list and verify their code objects
 #[derive(Debug, clap::Args)]

@@ -65,17 +65,10 @@ fn fill(writer: Writer, rank: i32) {
 
 fn record(slot: u8, datatype: Datatype, sequence: u64) -> CallRecord {
     CallRecord {
-        slot,
-        kind: Kind::AllReduce,
-        path: Way::Compressed,
-        datatype,
-        flags: 0,
-        count: CALL_BYTES / 4,
         sequence,
-        step: 0,
         entered: now(),
         vendor_ticks: 100,
         hook_ticks: 10,
-        device_ns: 0,
+        ..CallRecord::new(slot, Kind::AllReduce, Way::Compressed, datatype, CALL_BYTES / 4)
     }
 }
