@@ -5,8 +5,10 @@
 #![deny(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
-// Vector instructions and their loads and stores; each use says why it is sound.
-#[allow(unsafe_code)]
+#[allow(
+    unsafe_code,
+    reason = "vector instructions and their loads and stores; each use says why it is sound"
+)]
 mod avx2;
 mod format;
 mod packet;

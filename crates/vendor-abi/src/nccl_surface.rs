@@ -14,7 +14,7 @@ macro_rules! for_each_typed_function {
             ncclCommInitRankScalable / pncclCommInitRankScalable (comm: *mut Comm, nranks: c_int, rank: c_int, id_count: c_int, ids: *mut UniqueId, config: *mut Config) => create_by_ids(comm, nranks, rank, config, ids, id_count);
             ncclCommInitAll / pncclCommInitAll (comms: *mut Comm, device_count: c_int, devices: *const c_int) => create_all(comms, device_count);
             ncclCommSplit / pncclCommSplit (comm: Comm, color: c_int, key: c_int, new_comm: *mut Comm, config: *mut Config) => derive(Split, comm, new_comm, config, color);
-            ncclCommShrink / pncclCommShrink (comm: Comm, excluded: *mut c_int, excluded_count: c_int, new_comm: *mut Comm, config: *mut Config, flags: c_int) => derive(Shrink, comm, new_comm, config, flags);
+            ncclCommShrink / pncclCommShrink (comm: Comm, excluded: *mut c_int, excluded_count: c_int, new_comm: *mut Comm, config: *mut Config, flags: c_int) => shrink(comm, new_comm, config, flags, excluded, excluded_count);
             ncclCommGrow / pncclCommGrow (comm: Comm, nranks: c_int, id: *const UniqueId, rank: c_int, new_comm: *mut Comm, config: *mut Config) => derive(Grow, comm, new_comm, config, 0);
             ncclCommGetUniqueId / pncclCommGetUniqueId (comm: Comm, id: *mut UniqueId) => identify_growth();
             ncclCommFinalize / pncclCommFinalize (comm: Comm) => end(Finalize, comm);
