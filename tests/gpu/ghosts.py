@@ -49,8 +49,6 @@ class Job(ranks.Ranks):
 
     def environment(self, count, settings):
         mine = super().environment(count, settings)
-        if "AIRAMP_RANK_NCCL" in os.environ:
-            mine["AIRAMP_RANK_NCCL"] = os.environ["AIRAMP_RANK_NCCL"]
         if self.ghosts:
             mine.update(AIRAMP_ENABLE_GHOST_KERNELS="1", AIRAMP_GHOST_INTERVAL_US=str(self.interval))
         return mine

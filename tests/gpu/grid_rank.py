@@ -24,7 +24,7 @@ class UniqueId(ctypes.Structure):
 
 def nccl_file():
     """AIRAMP_RANK_NCCL, else PyTorch's NCCL, else the system's; found without loading PyTorch."""
-    named = os.environ.get("GRID_NCCL")
+    named = os.environ.get("AIRAMP_RANK_NCCL")
     if named:
         return named
     try:

@@ -2,7 +2,7 @@
 
 The conductor (`Ranks`) and the ranks (`serve`) are the same script: requests and answers are JSON lines on the
 ranks' stdin and stdout. Ranks with the library and ranks without can be up side by side and take turns. Between two
-requests all ranks are idle. Used by training.py, semantics.py, memory.py and tuning.py; needs nothing but Python here.
+requests all ranks are idle. Needs nothing but Python here.
 """
 
 import ctypes
@@ -77,8 +77,9 @@ class Ranks:
             self.start(rank, shared, [sys.executable, os.path.abspath(script), *arguments])
 
     def environment(self, count, settings):
-        """Nothing of the library is inherited: a run without it is without it."""
-        mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRAMP_")}
+        """Nothing of the library is inherited: a run without it is without it. Which NCCL to use is not the library's."""
+        ours = {name for name in os.environ if name.startswith("AIRAMP_")} - {"AIRAMP_RANK_NCCL"}
+        mine = {name: value for name, value in os.environ.items() if name not in ours}
         mine.pop("LD_PRELOAD", None)
         if not self.shares_gpu:
             mine.pop("CUDA_MPS_PIPE_DIRECTORY", None)

@@ -56,7 +56,12 @@ def seconds_of(answers):
     return min(answer["seconds"] for answer in answers)
 
 
-def raw(part, jobs, size):
+def takes_gpu(way):
+    """NCCL itself, by ctypes: gloo has nothing like it."""
+    return way == "native_fp8"
+
+
+def raw(part, jobs, size, device):
     """One AllReduce by each way; and which settings of NCCL are the best."""
     request = dict(do="raw", elements=size, calls=CALLS, data="normal")
     tuned = {}
@@ -70,7 +75,7 @@ def raw(part, jobs, size):
     settle(part, jobs["airamp"], dict(request, way="plain", calls=4))
     found = {}
     for shown, job, way in RIVALS:
-        if way == "powersgd" or (way == "native_fp8" and "cpu" in sys.argv):
+        if way == "powersgd" or takes_gpu(way) and device == "cpu":
             continue
         try:
             before = suite_part.bytes_on_the_wire()
@@ -98,13 +103,16 @@ def settle(part, job, request):
     part.say(f"the library's plan: {plan}")
 
 
-def train(part, jobs, shape):
+def train(part, jobs, shape, device):
     found = {}
     how = dict(task="transformer", bucket_mb=25, **shape)
     warm = dict(how, do="train_as", way="plain", seed=9, steps=100, warm_up=20)
     jobs["airamp"].ask(warm)
     for shown, job, way in RIVALS:
-        if part.left() < 8 or (way == "native_fp8" and "cpu" in sys.argv):
+        if takes_gpu(way) and device == "cpu":
+            part.say(f"{shown}: takes a GPU")
+            continue
+        if part.left() < 8:
             part.say(f"{shown}: no time to train")
             continue
         try:
@@ -174,8 +182,8 @@ def conduct(arguments):
         part.put(machine=hello[0])
         part.say(f"{len(jobs)} jobs are up")
         with loopback.Shaped(arguments.rate) if on_gpu else contextlib.nullcontext():
-            found = raw(part, jobs, ELEMENTS if on_gpu else 4096)
-            trained = train(part, jobs, SHAPE if on_gpu else TINY)
+            found = raw(part, jobs, ELEMENTS if on_gpu else 4096, arguments.device)
+            trained = train(part, jobs, SHAPE if on_gpu else TINY, arguments.device)
         judge(part, "DDP", trained, "step_ms")
         judge(part, "AllReduce of 64 MiB", found, "ms")
     except loopback.NotShaped as why:

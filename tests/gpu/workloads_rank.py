@@ -108,7 +108,7 @@ class Rank(SumCases):
         weights = torch.arange(1, words.numel() + 1, device=words.device) % 1_000_003
         return str((int(words.sum()), int((words * weights).sum()))).encode()
 
-    def train(self, gradients="fp32", hook=None, autocast=None, **ddp):
+    def train(self, hook=None, autocast=None, **ddp):
         model = self.model()
         net = DistributedDataParallel(model, bucket_cap_mb=4, gradient_as_bucket_view=True, **ddp)
         if hook is not None and self.cuda:

@@ -95,7 +95,6 @@ class Pod:
 
     def image(self):
         """What the COPY lines of the Containerfile put where."""
-        repository = self.options.manifests.parents[1]
         text = (self.options.manifests / "Containerfile").read_text()
         for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE):
             *sources, target = [word for word in line.split() if not word.startswith("--")]
@@ -103,7 +102,8 @@ class Pod:
                 if source == "${TREE}/":
                     yield from ((path, target + name) for name, path in self.tree.items())
                 else:
-                    yield repository / source, target + os.path.basename(source)
+                    source = source.removeprefix("${TREE}/share/airamp/kubernetes/")
+                    yield self.options.manifests / source, target + os.path.basename(source)
 
     def trainer(self):
         yield self.options.artifacts / "airamp-rank", "/trainer/airamp-rank"

@@ -399,6 +399,15 @@ class Events(Page):
         self.assertTrue(all("4711" in row for row in self.browser.run(rows)))
         self.assertRegex(self.browser.run("return document.getElementById('event-count').textContent"), r"^\d+ of \d+$")
 
+    def test_a_daemon_that_began_anew_is_heard_and_what_it_tells_again_is_shown_once(self):
+        served = self.serve()
+        event = served.node["events"][0]
+        served.change(lambda node: node.update(events=[{**event, "seq": 1001 + number, "text": "told before"} for number in range(500)]))
+        self.show(served)
+        served.change(lambda node: node.update(uptime_s=1.0, events=[{**event, "seq": 1, "text": "told anew"}]))
+        self.browser.wait_for("return [...document.querySelectorAll('#event-rows tr')].some((row) => row.textContent.includes('told anew'))", what="the new event")
+        self.assertEqual(self.browser.run("return document.getElementById('event-count').textContent"), "1 of 1")
+
 
 if __name__ == "__main__":
     absent = webdriver.missing()

@@ -4,7 +4,8 @@
 
 Sums CALLS (40) tensors of 2 MiB in float16 over all ranks and prints one JSON line: which results were exact, the largest
 error of the last one, and its digest. Needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and nothing but Python: device
-memory comes from the CUDA runtime, on a GPU (CUDA_VISIBLE_DEVICES says which) or on the emulator. Run by tests/tests/recipes.rs.
+memory comes from the CUDA runtime, on a GPU (CUDA_VISIBLE_DEVICES says which) or on the emulator. As a recipe it stands by
+itself: it can be copied, and shares no code with tests/gpu. Run by tests/tests/recipes.rs.
 """
 
 import ctypes

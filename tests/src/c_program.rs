@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
@@ -108,6 +109,20 @@ impl CProgram {
         // A program of an earlier run may still be mapped: never write into it.
         let _ = fs::remove_file(&path);
         path
+    }
+}
+
+/// A folder in which a library goes by the names of NCCL and of the driver.
+pub fn vendor_dir(library: &Path) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    name_as_vendor(library, dir.path());
+    dir
+}
+
+/// The same in a folder that there is.
+pub fn name_as_vendor(library: &Path, dir: &Path) {
+    for name in ["libnccl.so.2", "libcuda.so.1"] {
+        symlink(library, dir.join(name)).expect("a link to the vendor");
     }
 }
 

@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod hosts;
 pub mod http;
 pub mod live;
+pub mod made_up_rank;
 pub mod packages;
 pub mod process;
 pub mod prometheus;

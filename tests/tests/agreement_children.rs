@@ -31,6 +31,13 @@ fn a_shrunk_child_compresses_with_the_bits_of_its_own_ranks() {
 }
 
 #[test]
+fn so_do_several_children_of_one_parent_that_leave_out_one_rank_and_then_another() {
+    let scenario = Scenario::new("children/shrunk_without", 4);
+    assert_exact_without_a_plan(&scenario, 1);
+    assert_compressed(&scenario, 1);
+}
+
+#[test]
 fn so_do_the_children_of_a_split() {
     assert_compressed(&Scenario::new("streams/children_of_a_split", 4), 1);
 }

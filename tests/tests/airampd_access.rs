@@ -120,6 +120,73 @@ fn a_reload_moves_to_another_port_and_stays_where_it_is_if_that_is_taken() {
     assert!(!answers(first));
 }
 
+#[test]
+fn a_reload_that_asks_for_tls_ends_the_connections_that_are_in_clear() {
+    let daemon = Daemon::start();
+    let mut open = Open::to(daemon.address);
+    daemon.reload();
+    assert!(open.asks().contains("200 OK"), "nothing was changed that concerns it");
+    make_certificate(daemon.folder(), "first");
+    let path = |name: &str| daemon.folder().join(name);
+    let settings =
+        format!("metrics_tls_cert = {:?}\nmetrics_tls_key = {:?}\n", path("first.crt"), path("first.key"));
+    write(daemon.folder(), "airamp.conf", &settings);
+    daemon.reload();
+    assert_eq!(open.asks(), "", "{}", daemon.complaints());
+    assert!(over_tls(daemon.address, &trusting(daemon.folder(), "first"), "/healthz").is_some());
+}
+
+#[test]
+fn a_reload_that_narrows_the_address_ends_the_connections_to_the_old_one() {
+    let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
+    let listen = |address: &str| {
+        write(
+            folder.path(),
+            "airamp.conf",
+            &format!("metrics_addr = \"{address}\"\nmetrics_port = {port}\n"),
+        );
+    };
+    listen("0.0.0.0");
+    let live = airamp_tests::live::Live::start(&airamp_tests::daemon::run(folder.path()));
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let deadline = std::time::Instant::now() + http::LIMIT;
+        while !holds() {
+            assert!(std::time::Instant::now() < deadline, "never: {what}\n{}", live.complaints());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    until("it serves", &|| http::connect(address).is_ok());
+    let mut open = Open::to(address);
+    listen("127.0.0.1");
+    live.signal(libc::SIGHUP);
+    until("it has reloaded", &|| live.complaints().contains("were read again"));
+    assert_eq!(open.asks(), "", "{}", live.complaints());
+    assert!(Open::to(address).asks().contains("200 OK"), "{}", live.complaints());
+}
+
+/// A connection that stays after its first answer.
+struct Open(TcpStream);
+
+impl Open {
+    fn to(address: SocketAddr) -> Self {
+        let mut open = Self(http::connect(address).expect("it accepts"));
+        assert!(open.asks().contains("200 OK"));
+        open
+    }
+
+    /// What comes first after a question; nothing if the connection is over.
+    fn asks(&mut self) -> String {
+        let mut bytes = [0; 4096];
+        let _ = self.0.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let read = self.0.read(&mut bytes).unwrap_or_else(|error| {
+            assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "it neither answers nor ends");
+            0
+        });
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
+    }
+}
+
 fn with_token() -> Daemon {
     Daemon::start_with(|folder, run| {
         write(folder, "token", &format!("{TOKEN}\n"));

@@ -4,11 +4,10 @@
 use std::thread;
 use std::time::Duration;
 
-use airamp_telemetry::{
-    CommunicatorFacts, Deviation, EventKind, Grew, Identity, Kind, PatternState, Slot, Writer, create, now,
-};
+use airamp_telemetry::{Deviation, EventKind, Grew, Kind, PatternState, Slot, now};
 use airamp_tests::daemon::Daemon;
 use airamp_tests::live::LiveJob;
+use airamp_tests::made_up_rank::MadeUpRank;
 use serde_json::Value;
 
 const MS: u64 = 1_000_000;
@@ -24,11 +23,11 @@ fn a_slow_down_is_a_finding_an_event_and_a_metric_and_names_who_computes_longer(
     for (number, rank) in ranks.iter().enumerate() {
         let grew = if number == 2 { Grew::Compute } else { Grew::Communication };
         let words = [500 * MS, 750 * MS, grew as u64];
-        rank.writer.event_in_step(EventKind::PaceChanged, Some(rank.slot), 40, words, "");
-        rank.slot.pace_changed();
-        rank.slot.deviated(Deviation::Late);
+        rank.0.writer.event_in_step(EventKind::PaceChanged, Some(rank.slot()), 40, words, "");
+        rank.slot().pace_changed();
+        rank.slot().deviated(Deviation::Late);
     }
-    ranks[0].writer.ghosts_measured(2 * MS, MS);
+    ranks[0].0.writer.ghosts_measured(2 * MS, MS);
     daemon.until("the slow-down is found", |daemon| finding(daemon, "slower_pace").is_some());
     let found = finding(&daemon, "slower_pace").expect("it was there");
     assert_eq!(found["ranks"], serde_json::json!([2]), "{found}");
@@ -55,7 +54,7 @@ fn a_job_that_falls_silent_after_steady_steps_has_broken_its_rhythm_until_it_goe
     rank.pattern(PatternState::Locked, 20 * MS);
     daemon.until("the silence is found", |daemon| finding(daemon, "rhythm_broken").is_some());
     daemon.until("it is over", |daemon| {
-        rank.slot.issued(1, now());
+        rank.slot().issued(1, now());
         finding(daemon, "rhythm_broken").is_none()
     });
 }
@@ -96,31 +95,27 @@ fn finding(daemon: &Daemon, kind: &str) -> Option<Value> {
     node["findings"].as_array()?.iter().find(|finding| finding["kind"] == kind).cloned()
 }
 
-/// The telemetry of one rank of four.
-struct Rank {
-    writer: Writer,
-    slot: Slot,
-}
+/// The telemetry of one rank that has issued something.
+struct Rank(MadeUpRank);
 
 impl Rank {
     fn new(daemon: &Daemon, job: &str, rank: i32) -> Self {
-        let mut identity = Identity::of_this_process("0.1.0", 0);
-        identity.job = job.to_owned();
-        (identity.world_rank, identity.local_rank) = (rank, rank);
-        let writer = create(Some(daemon.folder()), &identity).expect("a telemetry file");
-        let facts = CommunicatorFacts { name: 0xbea7, rank, ranks: 4, ..CommunicatorFacts::default() };
-        let slot = writer.open(&facts).expect("a slot");
-        slot.issued(1, now());
-        Self { writer, slot }
+        let rank = Self(MadeUpRank::new(daemon.folder(), job, rank, 1));
+        rank.slot().issued(1, now());
+        rank
+    }
+
+    fn slot(&self) -> Slot {
+        self.0.slots[0]
     }
 
     fn locked(&self) {
         self.pattern(PatternState::Locked, 500 * MS);
         let words = [24, 500 * MS, Kind::AllReduce as u64];
-        self.writer.event_in_step(EventKind::PatternLocked, Some(self.slot), 1, words, "");
+        self.0.writer.event_in_step(EventKind::PatternLocked, Some(self.slot()), 1, words, "");
     }
 
     fn pattern(&self, state: PatternState, period_ns: u64) {
-        self.slot.pattern(state, 1.0, 24, period_ns, 7);
+        self.slot().pattern(state, 1.0, 24, period_ns, 7);
     }
 }

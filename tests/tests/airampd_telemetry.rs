@@ -2,18 +2,16 @@
 //! telemetry is written here, by the library's own writer: no job is needed.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path as Folder;
 use std::time::Instant;
 
-use airamp_telemetry::{
-    CallRecord, CommunicatorFacts, Datatype, Identity, Kind, Path, Slot, Writer, create, now,
-};
+use airamp_telemetry::EventKind;
 use airamp_tests::daemon::Daemon;
+use airamp_tests::made_up_rank::MadeUpRank;
 
 #[test]
 fn an_anomaly_leaves_one_file_with_the_calls_before_and_after_it() {
     let daemon = Daemon::start_with(|folder, run| run.arg("--evidence-dir").arg(folder.join("evidence")));
-    let process = Process::new(daemon.folder(), "spiky", 0, 1);
+    let process = MadeUpRank::new(daemon.folder(), "spiky", 0, 1);
     spike(&daemon, &process);
     daemon.until("there is evidence", |daemon| !files(daemon).is_empty());
     let name = files(&daemon).remove(0);
@@ -45,7 +43,7 @@ fn an_anomaly_leaves_one_file_with_the_calls_before_and_after_it() {
 fn a_disk_that_is_gone_costs_a_line_and_a_count_and_nothing_else() {
     let daemon = Daemon::start_with(|folder, run| run.arg("--evidence-dir").arg(folder.join("evidence")));
     std::fs::remove_dir_all(daemon.folder().join("evidence")).expect("it is there");
-    let process = Process::new(daemon.folder(), "spiky", 0, 1);
+    let process = MadeUpRank::new(daemon.folder(), "spiky", 0, 1);
     spike(&daemon, &process);
     daemon.until("the loss is counted", |daemon| sample(daemon, "airampd_evidence_dropped_total") >= 1.0);
     // It counts before it speaks.
@@ -59,7 +57,7 @@ fn a_disk_that_is_gone_costs_a_line_and_a_count_and_nothing_else() {
 #[test]
 fn a_job_has_a_timeline_that_grows_and_can_be_asked_for_from_a_time_on() {
     let daemon = Daemon::start();
-    let process = Process::new(daemon.folder(), "a job/with+odd name", 3, 1);
+    let process = MadeUpRank::new(daemon.folder(), "a job/with+odd name", 3, 1);
     let timeline =
         |since: u64| daemon.get(&format!("/api/v1/timeline?job=a%20job%2Fwith%2Bodd+name&since={since}"));
     let length = |since| timeline(since).json()["times_unix_ms"].as_array().map_or(0, Vec::len);
@@ -84,9 +82,35 @@ fn a_job_has_a_timeline_that_grows_and_can_be_asked_for_from_a_time_on() {
 }
 
 #[test]
+fn who_follows_the_events_misses_none_after_a_reload_with_another_threshold() {
+    let daemon = Daemon::start();
+    let since = |last: &serde_json::Value| daemon.get(&format!("/api/v1/events?since={last}")).json();
+    let tells = |answer: &serde_json::Value, text: &str| answer.to_string().matches(text).count();
+    let first = MadeUpRank::new(daemon.folder(), "first", 0, 1);
+    (0..9).for_each(|_| first.writer.event(EventKind::Warning, None, 0, 0, "heard before"));
+    daemon.until("they are told", |_| tells(&since(&0.into()), "heard before") == 9);
+    let last = since(&0.into())["last"].clone();
+    // What is gone is not there to be told, and numbered, again.
+    for folder in std::fs::read_dir(daemon.folder()).expect("the folder").flatten() {
+        if folder.path().is_dir() {
+            std::fs::remove_dir_all(folder.path()).expect("it is ours");
+        }
+    }
+    std::fs::write(daemon.folder().join("airamp.conf"), "late_after_ms = 1234\n").expect("the settings");
+    daemon.reload();
+    let second = MadeUpRank::new(daemon.folder(), "second", 0, 1);
+    second.writer.event(EventKind::Warning, None, 0, 0, "heard after");
+    daemon
+        .until("it is told in the node", |daemon| daemon.get("/api/v1/node").text().contains("heard after"));
+    let news = since(&last);
+    assert_eq!((tells(&news, "heard before"), tells(&news, "heard after")), (0, 1), "{news}");
+}
+
+#[test]
 fn a_node_of_64_ranks_with_32_communicators_is_scraped_whole() {
     let daemon = Daemon::start();
-    let node: Vec<Process> = (0..64).map(|rank| Process::new(daemon.folder(), "large", rank, 32)).collect();
+    let node: Vec<MadeUpRank> =
+        (0..64).map(|rank| MadeUpRank::new(daemon.folder(), "large", rank, 32)).collect();
     let processes = |daemon: &Daemon| daemon.get("/api/v1/node").json()["processes"].as_u64();
     daemon.until("all are seen", |daemon| processes(daemon) == Some(64));
     let mut times = Vec::new();
@@ -111,7 +135,7 @@ fn a_node_of_64_ranks_with_32_communicators_is_scraped_whole() {
 }
 
 /// Forty calls of a millisecond, one of nearly a second, and more after it until the window is complete.
-fn spike(daemon: &Daemon, process: &Process) {
+fn spike(daemon: &Daemon, process: &MadeUpRank) {
     (0..40).for_each(|_| process.call(0, 1_000_000));
     daemon.until("the job is seen", |daemon| daemon.get("/api/v1/node").json()["processes"] == 1);
     let looks = sample(daemon, "airampd_looks_total");
@@ -143,58 +167,4 @@ fn sample(daemon: &Daemon, name: &str) -> f64 {
     let text = daemon.get("/metrics").text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
-}
-
-/// The telemetry of one rank.
-struct Process {
-    writer: Writer,
-    slots: Vec<Slot>,
-}
-
-impl Process {
-    fn new(base: &Folder, job: &str, rank: i32, communicators: u64) -> Self {
-        let mut identity = Identity::of_this_process("0.1.0", 2);
-        identity.job = job.to_owned();
-        (identity.world_rank, identity.local_rank) = (rank, rank);
-        let writer = create(Some(base), &identity).expect("a telemetry file");
-        let facts = |name| CommunicatorFacts { name, rank, ranks: 64, ..CommunicatorFacts::default() };
-        let slots = (1..=communicators).map(|name| writer.open(&facts(name)).expect("a slot")).collect();
-        Self { writer, slots }
-    }
-
-    fn call(&self, slot: usize, device_ns: u32) {
-        let slot = self.slots[slot];
-        let sequence = slot.issued(1, now());
-        slot.completed(sequence, now());
-        self.writer.call(&CallRecord {
-            slot: slot.index(),
-            kind: Kind::AllReduce,
-            path: Path::Vendor,
-            datatype: Datatype(7),
-            flags: CallRecord::SAMPLED,
-            count: 1024,
-            sequence,
-            step: 1,
-            entered: now(),
-            vendor_ticks: 10,
-            hook_ticks: 1,
-            device_ns,
-        });
-    }
-
-    fn work(&self, calls: u64) {
-        for slot in 0..self.slots.len() {
-            (0..calls).for_each(|_| self.call(slot, 1_000_000));
-            self.writer.count(
-                Kind::AllReduce,
-                Path::Vendor,
-                Datatype(7),
-                calls,
-                calls << 20,
-                calls << 20,
-                calls << 20,
-            );
-            self.writer.duration(Kind::AllReduce, Path::Vendor, 5, 1_000_000);
-        }
-    }
 }

@@ -2,7 +2,7 @@
 //! promised errors. Times are not judged here, only that speedups follow from them.
 
 use airamp_tests::code_object::BlobFolder;
-use airamp_tests::{End, Outcome, Run, airamp, emulator_dir, skip, skip_outside_ci};
+use airamp_tests::{End, Outcome, Run, airamp, emulator_dir, skip_outside_ci};
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
@@ -239,7 +239,7 @@ fn hip_and_the_comparison_by_preloading_run_too() {
 fn on_a_machine_s_own_libraries_loopback_is_shaped_for_the_time_of_the_run() {
     let alone = |script: &str| Command::new("unshare").args(["-n", "sh", "-ec", script]).output();
     if !alone("ip link set lo up; tc qdisc show dev lo").is_ok_and(|output| output.status.success()) {
-        return skip("a network namespace needs root, and loopback is shaped by tc");
+        return skip_outside_ci("a network namespace needs root, and loopback is shaped by tc");
     }
     let script = "ip link set lo up; \"$0\" bench --gpu --link-rate 1gbit --sizes 256KiB --datatypes float32 --json; \
                   tc qdisc show dev lo >&2; tc qdisc add dev lo root tbf rate 1gbit burst 2mb limit 64mb; \

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use airamp_tests::packages::{have, tree};
 use airamp_tests::process::free_port;
 use airamp_tests::{Run, airamp, package_dir};
 
@@ -19,8 +20,12 @@ fn root() -> PathBuf {
 
 /// Every document of the repository, by its path in it.
 fn documents() -> Vec<(PathBuf, String)> {
+    documents_in(&root())
+}
+
+fn documents_in(root: &Path) -> Vec<(PathBuf, String)> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).expect("a folder of the repository") {
+        for entry in fs::read_dir(folder).expect("a folder of documents") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_ours =
@@ -33,13 +38,10 @@ fn documents() -> Vec<(PathBuf, String)> {
         }
     }
     let mut found = Vec::new();
-    walk(&root(), &mut found);
+    walk(root, &mut found);
     found.sort();
     let read = |path: &PathBuf| fs::read_to_string(path).expect("a document in UTF-8");
-    found
-        .iter()
-        .map(|path| (path.strip_prefix(root()).expect("below it").to_path_buf(), read(path)))
-        .collect()
+    found.iter().map(|path| (path.strip_prefix(root).expect("below it").to_path_buf(), read(path))).collect()
 }
 
 /// A document as lines of prose and blocks of code, each with the words behind its fence.
@@ -96,12 +98,12 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 /// Why a link leads nowhere; none if it leads somewhere, or to another site.
-fn fault(page: &Path, target: &str) -> Option<String> {
+fn fault(root: &Path, page: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
     }
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-    let here = root().join(page);
+    let here = root.join(page);
     let path = if file.is_empty() { here } else { here.parent().expect("a folder").join(file) };
     if !path.exists() {
         return Some("no such file".into());
@@ -113,14 +115,16 @@ fn fault(page: &Path, target: &str) -> Option<String> {
     (!anchors(&text).contains(anchor)).then(|| "no such heading".into())
 }
 
-#[test]
-fn every_relative_link_and_anchor_leads_somewhere() {
+/// All documents below it link to each other only.
+#[track_caller]
+fn assert_links_hold(root: &Path) {
     let mut checked = 0;
     let mut faults = Vec::new();
-    for (page, text) in documents() {
+    for (page, text) in documents_in(root) {
         for target in links(&text) {
             checked += 1;
-            faults.extend(fault(&page, &target).map(|why| format!("{}: {target}: {why}", page.display())));
+            let fault = fault(root, &page, &target);
+            faults.extend(fault.map(|why| format!("{}: {target}: {why}", page.display())));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -128,11 +132,23 @@ fn every_relative_link_and_anchor_leads_somewhere() {
 }
 
 #[test]
+fn every_relative_link_and_anchor_leads_somewhere() {
+    assert_links_hold(&root());
+}
+
+#[test]
+fn the_documents_of_an_install_link_to_nothing_that_was_left_out() {
+    if have(&["objcopy", "python3"]) {
+        assert_links_hold(&tree().join("share/doc/airamp"));
+    }
+}
+
+#[test]
 fn a_link_to_nothing_is_found_and_one_in_code_is_none() {
     let page = Path::new("docs/guide/README.md");
-    assert_eq!(fault(page, "no-such.md").as_deref(), Some("no such file"));
-    assert_eq!(fault(page, "faq.md#no-such").as_deref(), Some("no such heading"));
-    assert_eq!(fault(page, "runbook.md#rolling-back"), None);
+    assert_eq!(fault(&root(), page, "no-such.md").as_deref(), Some("no such file"));
+    assert_eq!(fault(&root(), page, "faq.md#no-such").as_deref(), Some("no such heading"));
+    assert_eq!(fault(&root(), page, "runbook.md#rolling-back"), None);
     assert_eq!(links("[a](b.md) `[c](d.md)` and\n```\n[e](f.md)\n```\n[g\nh](i.md#j)"), ["b.md", "i.md#j"]);
     let names = anchors("# A `b_c` (d)\n## E, f\n## E, f\n");
     assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a-b_c-d", "e-f", "e-f-1"]);

@@ -53,7 +53,7 @@ mod several_gpus_in_a_process {
 
     /// Ranks in each process, and how many cases there are then.
     const LAYOUTS: [(&str, u32, usize); 5] =
-        [("2", 1, 3), ("3", 1, 3), ("2,1", 2, 2), ("1,2,1", 3, 2), ("2,2", 2, 2)];
+        [("2", 1, 4), ("3", 1, 4), ("2,1", 2, 3), ("1,2,1", 3, 3), ("2,2", 2, 3)];
 
     fn scenario(layout: &'static str, processes: u32) -> Scenario {
         Scenario::new("devices", processes).args(&["--layout", layout])

@@ -12,7 +12,7 @@ use airamp_tests::comparison::{
     Compared, Presence, assert_equal, assert_unchanged, assert_unchanged_in_every_way,
     assert_unchanged_when_preloaded, interposer_as_nccl_dir,
 };
-use airamp_tests::{CProgram, End, Run, skip};
+use airamp_tests::{CProgram, End, Run, skip, skip_outside_ci};
 
 /// The program, linked with NCCL, told which scenario to play.
 fn linked(source: &'static str, scenario: &str) -> Run {
@@ -311,7 +311,7 @@ mod bystanders {
     #[test]
     fn a_setuid_program_never_sees_us() {
         let Some(program) = setuid_copy(&CProgram::unlinked("never.c").build()) else {
-            return skip("making a setuid program takes root");
+            return skip_outside_ci("making a setuid program takes root");
         };
         let run = Run::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])

@@ -158,6 +158,26 @@ fn kustomize_makes_of_them_what_the_checks_take_for_granted() {
     }
 }
 
+/// The name of the port in each line that names one, as `- { name: airampd, containerPort: 9090, protocol: TCP }`.
+fn port_names(manifest: &str) -> Vec<&str> {
+    let lines = manifest.lines().filter(|line| line.contains("containerPort: 9090"));
+    lines.filter_map(|line| line.split_once("name: ")?.1.split(',').next()).collect()
+}
+
+#[test]
+fn prometheus_without_its_operator_looks_for_the_port_that_the_pods_have() {
+    let read = |path: PathBuf| std::fs::read_to_string(path).expect("a file of deploy/");
+    let example = read(manifests().join("../prometheus/prometheus.yml"));
+    let looks_for: Vec<_> = example.lines().filter_map(|line| line.split_once(" regex: ")).collect();
+    assert_eq!(looks_for.len(), 1, "{example}");
+    for name in ["base/job.yaml", "examples/pytorchjob.yaml", "examples/vllm.yaml"] {
+        let manifest = read(manifests().join(name));
+        let names = port_names(&manifest);
+        assert!(!names.is_empty(), "{name} has no such port");
+        assert!(names.iter().all(|name| *name == looks_for[0].1), "{name}: {names:?}, {}", looks_for[0].1);
+    }
+}
+
 #[test]
 fn the_alerts_reach_the_operator_as_they_are() {
     let Some(python) = python("render.py") else { return };

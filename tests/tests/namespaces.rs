@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use airamp_tests::hosts::TwoHosts;
 use airamp_tests::scenario::{planned, settings};
-use airamp_tests::{Outcome, Run, emulator_dir, interposer, rank_program, skip};
+use airamp_tests::{Outcome, Run, emulator_dir, interposer, rank_program, skip_outside_ci};
 
 /// A rank on its host.
 fn rank(hosts: &TwoHosts, rank: usize, arguments: &[&str]) -> Run {
@@ -30,7 +30,7 @@ fn job(run: impl Fn(usize) -> Run) -> [Outcome; 2] {
 #[test]
 fn ranks_on_two_hosts_agree_without_and_with_the_library() {
     let Some(hosts) = TwoHosts::new() else {
-        return skip("network namespaces need root and iproute2");
+        return skip_outside_ci("network namespaces need root and iproute2");
     };
     let run = |number| rank(&hosts, number, &["conformance", "--quick"]);
     let (bare, with) = (job(run), job(|number| run(number).preload(interposer())));
@@ -45,7 +45,7 @@ fn ranks_on_two_hosts_agree_without_and_with_the_library() {
 #[test]
 fn ranks_on_two_hosts_agree_to_compress_over_the_network() {
     let Some(hosts) = TwoHosts::new() else {
-        return skip("network namespaces need root and iproute2");
+        return skip_outside_ci("network namespaces need root and iproute2");
     };
     let arguments = ["scenario", "calls/float32", "--expect", "compressed"];
     let run = |number| planned(settings(rank(&hosts, number, &arguments).preload(interposer())));

@@ -1,19 +1,11 @@
 //! Programs that do unusual things which work without the library, and must work with it.
 
-use airamp_tests::{CProgram, Outcome, Run, artifacts, interposer, skip};
+use airamp_tests::c_program::vendor_dir;
+use airamp_tests::{CProgram, Outcome, Run, artifacts, interposer, skip_outside_ci};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// A folder in which a library goes by the names of NCCL and of the driver.
-fn vendor_dir(library: &Path) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    for name in ["libnccl.so.2", "libcuda.so.1"] {
-        symlink(library, dir.path().join(name)).expect("a link to the vendor");
-    }
-    dir
-}
 
 fn vendor() -> tempfile::TempDir {
     vendor_dir(&CProgram::unlinked("null_nccl.c").shared_library().build())
@@ -117,7 +109,7 @@ fn an_exception_of_the_vendor_reaches_the_program() {
         Command::new("c++").arg(&source).arg("-o").arg(to).args(arguments).output()
     };
     let Ok(built) = compile(&library, &["-shared", "-fPIC", "-DVENDOR"]) else {
-        return skip("there is no C++ compiler");
+        return skip_outside_ci("there is no C++ compiler");
     };
     assert!(built.status.success(), "{built:?}");
     let dir = vendor_dir(&library);

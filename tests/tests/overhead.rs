@@ -1,10 +1,10 @@
 //! What passing a call through costs: instructions by callgrind, and nothing that can block.
 //! Nanoseconds are printed for people (`--nocapture`), never asserted.
 
+use airamp_tests::c_program::vendor_dir;
 use airamp_tests::callgrind::{self, Count};
 use airamp_tests::scenario::planned;
 use airamp_tests::{CProgram, Run, emulator_dir, interposer, skip_outside_ci};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// Everything, in the default setting.
@@ -40,12 +40,7 @@ fn program() -> PathBuf {
 
 /// A folder with a vendor whose calls do nothing.
 fn null_vendor() -> tempfile::TempDir {
-    let library = CProgram::unlinked("null_nccl.c").flag("-O2").shared_library().build();
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    for name in ["libnccl.so.2", "libcuda.so.1"] {
-        symlink(&library, dir.path().join(name)).expect("a link to the null vendor");
-    }
-    dir
+    vendor_dir(&CProgram::unlinked("null_nccl.c").flag("-O2").shared_library().build())
 }
 
 /// The library as it is by default, with its telemetry in a folder of its own; or without a part of it.

@@ -3,10 +3,10 @@
 use airamp_telemetry::snapshot::Communicator;
 use airamp_telemetry::{EventKind, PatternState, Reader};
 use airamp_tests::account::files;
+use airamp_tests::c_program::name_as_vendor;
 use airamp_tests::live::LiveJob;
 use airamp_tests::{CProgram, Run, interposer};
 use std::collections::BTreeMap;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -20,9 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn told(folder: &Path, adjust: impl Fn(Run) -> Run) -> Reader {
     let program = CProgram::linked_with_nccl_alone("passthrough_calls.c").flag("-O2").build();
     let vendor = CProgram::unlinked("null_nccl.c").flag("-O2").shared_library().build();
-    for name in ["libnccl.so.2", "libcuda.so.1"] {
-        symlink(&vendor, folder.join(name)).expect("a link to the null vendor");
-    }
+    name_as_vendor(&vendor, folder);
     let run = Run::new(program).args(["steps", "40"]).library_dir(folder).preload(interposer());
     adjust(run.env("AIRAMP_TELEMETRY_DIR", folder)).run().assert_success();
     files(folder).pop().expect("a telemetry file")

@@ -1,15 +1,12 @@
 //! A vendor's calls of its own exports come back to us, and are no calls of the application's.
 
+use airamp_tests::c_program::vendor_dir;
 use airamp_tests::{CProgram, Run, interposer};
-use std::os::unix::fs::symlink;
 
 #[test]
 fn a_call_that_the_vendor_makes_of_its_own_export_counts_once() {
     let vendor = CProgram::unlinked("reentrant_vendor.c").shared_library().build();
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    for name in ["libnccl.so.2", "libcuda.so.1"] {
-        symlink(&vendor, dir.path().join(name)).expect("a link to the vendor");
-    }
+    let dir = vendor_dir(&vendor);
     let program = CProgram::linked_with_nccl_alone("reentrant.c").build();
     let run = Run::new(program).library_dir(dir.path());
     let bare = run.clone().run();

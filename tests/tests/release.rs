@@ -22,6 +22,8 @@ fn the_tree_has_programs_library_pages_completions_settings_and_documents() {
         "bin/airamp",
         "bin/airampd",
         "bin/airamp-rank",
+        "bin/airamp-srun",
+        "bin/airamp-node",
         "lib/libairamp_accel.so",
         library.as_str(),
         "lib/airamp/libairamp_emulated_cuda.so",
@@ -36,6 +38,8 @@ fn the_tree_has_programs_library_pages_completions_settings_and_documents() {
         "share/airamp/prometheus/airamp.rules.yml",
         "share/airamp/grafana/airamp.json",
         "share/airamp/systemd/airampd.service",
+        "share/airamp/slurm/airamp-epilog",
+        "share/airamp/slurm/examples/ddp.sbatch",
         "share/doc/airamp/LICENSE",
         "share/doc/airamp/THIRD-PARTY-LICENCES.txt",
         "share/doc/airamp/airamp-accel.cdx.json",
@@ -81,6 +85,53 @@ fn the_archive_runs_from_whatever_folder_it_is_unpacked_into_and_writes_nothing_
     let table = run(&words);
     assert!(table.assert_success().stdout_text().contains("vNMSE"), "{table}");
     assert_eq!(listed(&home), before, "an installed tree was written to");
+}
+
+#[test]
+fn every_program_of_the_slurm_examples_is_installed_where_programs_are_looked_for() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let out = moved();
+    let home = out.path().join("elsewhere");
+    for name in ["ddp.sbatch", "tasks.sbatch", "vllm.sbatch"] {
+        let text =
+            fs::read_to_string(home.join("share/airamp/slurm/examples").join(name)).expect("an example");
+        assert!(text.lines().any(|line| line.split_whitespace().any(|word| word == "airamp-srun")), "{name}");
+    }
+    // Outside of a job it is srun with the library: a program that says what it was given stands for srun.
+    fs::write(out.path().join("srun"), "#!/bin/sh\necho \"$LD_PRELOAD $*\"\n").expect("a program");
+    Run::new("chmod").arg("+x").arg(out.path().join("srun")).run().assert_success();
+    let path = format!("{}:{}:/usr/bin:/bin", home.join("bin").display(), out.path().display());
+    let script = Run::new("bash").args(["-c", "airamp-srun hostname"]).env("PATH", &path);
+    let outcome = script.env("AIRAMP_CONFIG", "/dev/null").run();
+    let library = home.join("lib/libairamp_accel.so");
+    assert_eq!(
+        outcome.assert_success().stdout_text().trim_end(),
+        format!("{} hostname", library.display()),
+        "{outcome}"
+    );
+    Run::new("bash").args(["-c", "airamp-node --help"]).env("PATH", &path).run().assert_success();
+}
+
+#[test]
+fn everything_that_the_image_copies_is_in_the_tree() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let file =
+        fs::read_to_string(tree().join("share/airamp/kubernetes/Containerfile")).expect("the Containerfile");
+    let mut copied = 0;
+    for line in file.lines().filter_map(|line| line.strip_prefix("COPY ")) {
+        let words: Vec<_> = line.split_whitespace().filter(|word| !word.starts_with("--")).collect();
+        let (_, sources) = words.split_last().expect("a target");
+        for source in sources {
+            copied += 1;
+            let path = source.strip_prefix("${TREE}/").map(|path| tree().join(path));
+            assert!(path.is_some_and(|path| path.exists()), "{source} is not in the tree");
+        }
+    }
+    assert!(copied >= 3, "{file}");
 }
 
 #[test]

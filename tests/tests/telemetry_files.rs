@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use airamp_telemetry::{Identity, Kind, Liveness, Reader, Unreadable, create, folders};
 use airamp_tests::comparison::Presence;
 use airamp_tests::live::LiveJob;
-use airamp_tests::{Run, rank_program, skip_outside_ci};
+use airamp_tests::{Run, airampd, rank_program, skip_outside_ci};
 
 const STRANGER: u32 = 4242;
 const LIMIT: Duration = Duration::from_secs(90);
@@ -138,6 +138,66 @@ fn what_another_user_forges_in_its_own_folder_speaks_for_nobody_else() {
     std::fs::set_permissions(&forged, Permissions::from_mode(0o777)).unwrap();
     let found = folders(Some(base.path()));
     assert!(found.iter().all(|folder| folder.uid() != STRANGER), "anybody could have written into it");
+}
+
+#[test]
+fn another_users_process_that_proc_hides_is_shown_while_it_lives() {
+    if !is_root() {
+        return skip_outside_ci("only root can mount and act as a second user");
+    }
+    let base = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(base.path(), Permissions::from_mode(0o1777)).unwrap();
+    let writer = Writing::start(base.path());
+    until(|| (readers(base.path()).len() == 1).then_some(()));
+    assert_eq!(processes_shown_where_proc_hides(base.path()), 1);
+    drop(writer);
+    assert_eq!(processes_shown_where_proc_hides(base.path()), 0);
+}
+
+/// By the daemon with the capabilities that its unit leaves it. Without `gid=`, root's own group would see everything.
+fn processes_shown_where_proc_hides(base: &Path) -> u64 {
+    let hiding = r#"mount -t proc -o hidepid=2,gid=4243 none /proc && exec setpriv --bounding-set -all,+dac_read_search "$@""#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", hiding, "sh"]).arg(airampd()).arg("--once");
+    let output = command.arg("--telemetry-dir").arg(base).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let shown = text.lines().find_map(|line| line.strip_prefix("airamp_processes "));
+    shown.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{output:?}"))
+}
+
+/// A process of another user that has a telemetry file and waits to be killed.
+struct Writing(libc::pid_t);
+
+impl Writing {
+    fn start(base: &Path) -> Self {
+        // SAFETY: the child makes its file and waits; the C library keeps its allocator usable in it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as root, in a process of its own.
+            let is_stranger = unsafe { libc::setgid(STRANGER) == 0 && libc::setuid(STRANGER) == 0 };
+            let has_file = is_stranger && create(Some(base), &Identity::of_this_process("0", 0)).is_ok();
+            // SAFETY: waits for a signal, or leaves without running anything of the parent's.
+            unsafe {
+                libc::alarm(LIMIT.as_secs() as u32);
+                if has_file {
+                    libc::pause();
+                }
+                libc::_exit(1)
+            };
+        }
+        assert!(child > 0);
+        Self(child)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // SAFETY: a child that was not waited for, so the number is still its own.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
 }
 
 fn short_job_succeeds(base: &Path) {

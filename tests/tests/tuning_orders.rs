@@ -21,8 +21,18 @@ struct Job {
 }
 
 impl Job {
-    fn start(ranks: u32, name: &'static str) -> Self {
+    fn start(ranks: u32, name: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let runtime = folder.path().to_str().expect("UTF-8").to_owned();
+        Self::start_in(folder, ranks, name, &runtime)
+    }
+
+    /// As a batch system starts it, that gives its jobs no runtime folder.
+    fn start_without_a_runtime_folder(ranks: u32, name: &str) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a temporary folder"), ranks, name, "")
+    }
+
+    fn start_in(folder: tempfile::TempDir, ranks: u32, name: &str, runtime: &str) -> Self {
         let path = |file: &str| OsString::from(folder.path().join(file));
         let job = Scenario::new("tuned-loop", ranks)
             .args(&["--steps", "100000", "--tensors", "float32:1048576", "--progress"])
@@ -31,7 +41,7 @@ impl Job {
             .arg(path("stop"))
             .env("AIRAMP_EMU_LINK_GBPS", "1")
             .env("AIRAMP_JOB", name)
-            .env("XDG_RUNTIME_DIR", folder.path().to_str().expect("UTF-8"))
+            .env("XDG_RUNTIME_DIR", runtime)
             .time_limit(2 * PATIENCE);
         let running = Some(std::thread::spawn(move || job.in_mode("on")));
         Self { folder, running }
@@ -88,11 +98,23 @@ fn disable_switches_all_ranks_off_at_one_call_and_enable_on_again() {
         assert!(told.assert_success().stdout_text().contains("job orders"), "{told}");
         assert_eq!(told.stdout_text().lines().count(), ranks as usize, "{told}");
         job.wait_for(" e");
-        job.order(&["enable"]).assert_success();
+        // Without its name, every job of this user that has no runtime folder would be told as well.
+        job.order(&["enable", "--job", "orders"]).assert_success();
         job.wait_for(" c");
         let reports = assert_alike(&job.stop());
         assert!(reports[0].outcomes.ends_with('c'), "{reports:?}");
     }
+}
+
+#[test]
+fn a_job_that_has_no_runtime_folder_hears_an_operator_who_has_one() {
+    let name = format!("no-runtime-folder-{}", std::process::id());
+    let job = Job::start_without_a_runtime_folder(2, &name);
+    job.wait_for(" c");
+    let told = job.order(&["disable", "--job", &name]);
+    assert_eq!(told.assert_success().stdout_text().lines().count(), 2, "{told}");
+    job.wait_for(" e");
+    assert_alike(&job.stop());
 }
 
 #[test]

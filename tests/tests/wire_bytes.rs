@@ -13,7 +13,7 @@ use std::time::Duration;
 use airamp_telemetry::{Kind, Path as CallPath, Reader, Snapshot, folders};
 use airamp_tests::hosts::Hosts;
 use airamp_tests::scenario::planned;
-use airamp_tests::{Outcome, Run, emulator_dir, interposer, rank_program, skip};
+use airamp_tests::{Outcome, Run, emulator_dir, interposer, rank_program, skip_outside_ci};
 
 const RANKS: usize = 3;
 /// Three ranks, two steps of the ring, four bytes: it divides evenly.
@@ -150,7 +150,7 @@ fn the_vendors_collectives_put_on_the_wire_what_is_counted() {
     ];
     for (name, kind) in kinds {
         let Some(ranks) = counted(RANKS, name, STEPS, |run| run) else {
-            return skip("network namespaces need root and iproute2");
+            return skip_outside_ci("network namespaces need root and iproute2");
         };
         for (rank, counted) in ranks.iter().enumerate() {
             let count = counted.of(kind, CallPath::Vendor, STEPS);
@@ -170,7 +170,7 @@ fn a_compressed_all_reduce_puts_its_packets_on_the_wire_and_no_more() {
     for ranks in [2, 3] {
         let job = |steps| counted(ranks, "all_reduce", steps, planned);
         let (Some(short), Some(long)) = (job(STEPS), job(3 * STEPS)) else {
-            return skip("network namespaces need root and iproute2");
+            return skip_outside_ci("network namespaces need root and iproute2");
         };
         for (rank, (short, long)) in short.iter().zip(&long).enumerate() {
             let fewer = short.of(Kind::AllReduce, CallPath::Compressed, STEPS);
@@ -191,7 +191,7 @@ fn a_compressed_all_reduce_puts_its_packets_on_the_wire_and_no_more() {
 #[test]
 fn messages_put_on_the_wire_what_is_counted_for_who_sends_them() {
     let Some(ranks) = counted(RANKS, "send_recv", STEPS, |run| run) else {
-        return skip("network namespaces need root and iproute2");
+        return skip_outside_ci("network namespaces need root and iproute2");
     };
     for (rank, counted) in ranks.iter().enumerate() {
         let count = |kind| counted.calls.get(&(kind, CallPath::Vendor)).copied().unwrap_or_default();
@@ -208,7 +208,7 @@ fn what_only_rccl_has_puts_on_the_wire_what_is_counted() {
     for (name, kind) in [("all_to_all_v", Kind::AllToAllV), ("all_reduce_with_bias", Kind::AllReduceWithBias)]
     {
         let Some(ranks) = counted(RANKS, name, STEPS, |run| run.arg("--hip")) else {
-            return skip("network namespaces need root and iproute2");
+            return skip_outside_ci("network namespaces need root and iproute2");
         };
         let wire: Vec<u64> =
             ranks.iter().map(|counted| counted.of(kind, CallPath::Vendor, STEPS).wire).collect();
@@ -226,7 +226,7 @@ fn what_only_rccl_has_puts_on_the_wire_what_is_counted() {
 fn a_trial_puts_both_its_ways_on_the_wire() {
     let job = |steps| counted(RANKS, "all_reduce", steps, |run| run.env("AIRAMP_MODE", "shadow"));
     let (Some(short), Some(long)) = (job(1), job(4 * STEPS)) else {
-        return skip("network namespaces need root and iproute2");
+        return skip_outside_ci("network namespaces need root and iproute2");
     };
     for (rank, (short, long)) in short.iter().zip(&long).enumerate() {
         let sums = |counted: &Counted| {
