@@ -1,5 +1,6 @@
 /* One thread splits a communicator, upon which the interposer asks the vendor about the new
  * one; another aborts the new one while it does. Prints what the vendor noticed. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

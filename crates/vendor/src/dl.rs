@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub type DlsymFn = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// glibc's `dlsym` under each version it has carried, newest first.
+/// glibc's `dlsym` under each version it has carried, oldest first: every glibc has that one. Asking for one that is not
+/// there makes glibc before 2.34 allocate an error, and who wraps `malloc` may be looking for the real one just now.
 #[cfg(target_arch = "x86_64")]
-const DLSYM_VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
+const DLSYM_VERSIONS: [&CStr; 2] = [c"GLIBC_2.2.5", c"GLIBC_2.34"];
 #[cfg(target_arch = "aarch64")]
-const DLSYM_VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
+const DLSYM_VERSIONS: [&CStr; 2] = [c"GLIBC_2.17", c"GLIBC_2.34"];
 
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
 
