@@ -1,10 +1,12 @@
 """Ghost kernels through the library: what an application's first work after a gap takes with them and without, and
 what they cost it.
 
-    AIRAMP_BIN=… python3 tests/gpu/ghosts.py [--seconds 150] [--pairs 3] [--program light|pytorch] [--output ghosts.json]
+    AIRAMP_BIN=… python3 tests/gpu/ghosts.py [--seconds 240] [--pairs 6] [--program light|pytorch] [--output ghosts.json]
 
 Jobs of one rank, without ghosts and with them, in turns, in pairs whose order is turned round; one process at a time
-has the GPU, since ghosts leave a device alone that others use (so: no MPS). What a pair measures:
+has the GPU, since ghosts leave a device alone that others use (so: no MPS). Two processes of the same kind differ by more
+than ghosts may bring, so many short jobs say more than few long ones; the ranges of the jobs' own medians are shown. What a pair
+measures:
 
 latency  the first kernel of the application's own and the first collective behind it after gaps of 1, 10, 100 ms, and
          in one pair 1 s, until the host sees their end; and the power drawn meanwhile
@@ -21,16 +23,18 @@ import ctypes
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 
 import ranks
 
 # Gap in ms -> how many are measured in a job.
-GAPS = {1: 200, 10: 60, 100: 20}
-LONG_GAP_MS, LONG_GAPS = 1000, 6
+GAPS = {1: 200, 10: 100, 100: 24}
+LONG_GAP_MS, LONG_GAPS = 1000, 20
 # The library decides after 24 gaps of one length, of which a few go by before the rhythm is known.
 UNTIL_DECIDED = {1: 60, 10: 45, 100: 36, 1000: 30}
+AFTER_A_PAUSE = 3
 # Gap in ms -> tokens.
 DECODE = {5: 240, 50: 20}
 RUNNING_STEPS = 60
@@ -49,9 +53,20 @@ class Job(ranks.Ranks):
 
     def environment(self, count, settings):
         mine = super().environment(count, settings)
+        os.mkdir(self.telemetry())
+        mine.update(AIRAMP_TELEMETRY_DIR=self.telemetry())
         if self.ghosts:
             mine.update(AIRAMP_ENABLE_GHOST_KERNELS="1", AIRAMP_GHOST_INTERVAL_US=str(self.interval))
         return mine
+
+    def launched(self):
+        """Ghosts so far, by the job's telemetry."""
+        tool = os.path.join(os.path.dirname(ranks.library_file()), "airamp")
+        shown = subprocess.run([tool, "status", "--json", "--telemetry-dir", self.telemetry()], capture_output=True)
+        return sum(job["totals"]["ghosts"] for job in json.loads(shown.stdout)["jobs"]) if shown.stdout else 0
+
+    def telemetry(self):
+        return os.path.join(self.folder, "telemetry")
 
     def said(self):
         return [line for line in self.log_lines() if "ghost kernels" in line]
@@ -84,16 +99,20 @@ def percentile(values, share):
 def latency(job, energy, gap_ms, count):
     if job.ghosts:
         job.ask(dict(do="gaps", gap_ms=gap_ms, count=UNTIL_DECIDED[gap_ms]))
-    joules, began = energy.joules(), time.monotonic()
-    [answer] = job.ask(dict(do="gaps", gap_ms=gap_ms, count=count))
-    return dict(answer, watts=(energy.joules() - joules) / (time.monotonic() - began))
+    before, joules, began = job.launched(), energy.joules(), time.monotonic()
+    # To ask for the ghosts is a pause of its own, behind which the rhythm has to be found again.
+    [answer] = job.ask(dict(do="gaps", gap_ms=gap_ms, count=AFTER_A_PAUSE + count))
+    answer = {what: values[AFTER_A_PAUSE:] for what, values in answer.items()}
+    watts = (energy.joules() - joules) / (time.monotonic() - began)
+    return dict(answer, watts=watts, ghosts=job.launched() - before)
 
 
 def decode(job, gap_ms, tokens):
     if job.ghosts:
         job.ask(dict(do="decode", gap_ms=gap_ms, tokens=45))
+    before = job.launched()
     [answer] = job.ask(dict(do="decode", gap_ms=gap_ms, tokens=tokens))
-    return answer
+    return dict(answer, ghosts=job.launched() - before)
 
 
 def measure(arguments, ghosts, energy, rounds):
@@ -104,7 +123,9 @@ def measure(arguments, ghosts, energy, rounds):
         found["latency"] = {str(gap): latency(job, energy, gap, count) for gap, count in GAPS.items()}
         found["decode"] = {str(gap): decode(job, gap, tokens) for gap, tokens in DECODE.items()}
         # Last: what it shows of gaps of its length would hold for the others, too.
+        before = job.launched()
         [found["running"]] = job.ask(dict(do="running", steps=RUNNING_STEPS))
+        found["running"]["ghosts"] = job.launched() - before
         found["said"] = job.said() + job.complaints()
         return found
 
@@ -118,7 +139,8 @@ def measure_long_gaps(arguments, ghosts, energy, rounds):
 
 
 def show_latency(pairs, what, title):
-    print(f"\n{title}, us until its end is seen\n{'gap ms':>8}  {'':10}{'median':>9}{'p99':>9}{'watts':>8}{'gaps':>6}")
+    heads = f"{'gap ms':>8}  {'':10}{'median':>9}{'p99':>9}{'watts':>8}{'gaps':>6}{'ghosts':>8}  jobs' own medians"
+    print(f"\n{title}, us until its end is seen\n{heads}")
     for gap in [*map(str, GAPS), str(LONG_GAP_MS)]:
         medians = []
         for ghosts in (False, True):
@@ -127,21 +149,23 @@ def show_latency(pairs, what, title):
             if values:
                 medians.append(statistics.median(values))
                 watts = statistics.mean(row["watts"] for row in rows)
-                print(
-                    f"{gap:>8}  {NAMES[ghosts]:10}{medians[-1]:9.1f}{percentile(values, 0.99):9.1f}{watts:8.0f}{len(values):6}"
-                )
+                line = f"{gap:>8}  {NAMES[ghosts]:10}{medians[-1]:9.1f}{percentile(values, 0.99):9.1f}{watts:8.0f}"
+                own = sorted(statistics.median(row[what]) for row in rows)
+                launched = sum(row["ghosts"] for row in rows)
+                print(f"{line}{len(values):6}{launched:8}  {' '.join(f'{median:.1f}' for median in own)}")
         if len(medians) == 2:
             print(f"{'':8}  {'ratio':10}{medians[1] / medians[0]:9.3f}")
 
 
 def show_decode(pairs):
-    print(f"\ndecode loop, tokens per second, of each pair\n{'gap ms':>8}  {'without':>9}{'with':>9}{'ratio':>8}")
+    print(f"\ndecode loop, tokens per second, of each pair\n{'gap ms':>8}  {'without':>9}{'with':>9}{'ratio':>8}{'ghosts':>8}")
     for gap in map(str, DECODE):
         for pair in pairs:
             if "decode" in pair[False] and "decode" in pair[True]:
                 # By the median token: one that the host held up is not what is asked about.
                 rate = [1 / statistics.median(pair[ghosts]["decode"][gap]["seconds"]) for ghosts in (False, True)]
-                print(f"{gap:>8}  {rate[0]:9.2f}{rate[1]:9.2f}{rate[1] / rate[0]:8.4f}")
+                launched = pair[True]["decode"][gap]["ghosts"]
+                print(f"{gap:>8}  {rate[0]:9.2f}{rate[1]:9.2f}{rate[1] / rate[0]:8.4f}{launched:8}")
 
 
 def show_running(pairs):
@@ -151,7 +175,8 @@ def show_running(pairs):
         if "running" in pair[False] and "running" in pair[True]:
             step = [1000 * statistics.median(pair[ghosts]["running"]["seconds"]) for ghosts in (False, True)]
             ratios.append(step[1] / step[0])
-            print(f"{'':10}without {step[0]:9.3f}  with {step[1]:9.3f}  {100 * (ratios[-1] - 1):+.3f}%")
+            launched = f"{pair[True]['running']['ghosts']} ghosts"
+            print(f"{'':10}without {step[0]:9.3f}  with {step[1]:9.3f}  {100 * (ratios[-1] - 1):+.3f}%  {launched}")
     if not ratios:
         return False
     slowed = statistics.median(ratios)
@@ -199,8 +224,8 @@ def conduct(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=150)
-    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=240)
+    parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--program", choices=PROGRAMS, default="light")
     parser.add_argument("--interval", type=int, default=2000, help="between two ghosts, in microseconds")
     parser.add_argument("--output", help="a file for all numbers, as JSON")
