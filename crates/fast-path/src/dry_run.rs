@@ -5,7 +5,7 @@
 
 use crate::enqueue::Post;
 use crate::error::FastPathError;
-use crate::plan::{Plan, SLOTS};
+use crate::plan::Plan;
 use crate::sample::runs;
 use crate::shape::Algorithm;
 use crate::steps::Steps;
@@ -49,7 +49,7 @@ impl Steps<'_> {
             // The packets there have been reduced.
             (true, Algorithm::TwoShot) => self.received(step, 0),
             (true, Algorithm::OneShot) => {
-                self.lane.arena.scratch() + SLOTS as u64 * self.plan.slot_bytes() as u64
+                self.lane.arena.scratch() + self.plan.slots() as u64 * self.plan.slot_bytes() as u64
             }
         }
     }

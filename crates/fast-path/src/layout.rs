@@ -1,13 +1,13 @@
 //! What lies where in the arena, for packets of some size. Pure.
 //!
-//! Two slots, one for each chunk under way. A slot begins with a chunk's packets. Live, the two-shot adds room
+//! Two slots, one for each chunk under way (one where they take turns). A slot begins with a chunk's packets. Live, the two-shot adds room
 //! for a small chunk's received packets; those of a larger one lie in the application's output. Dry, it has
 //! room for all received packets, which then is where the result goes, in pieces that fit. In the one-shot
 //! the result of a dry run lies behind both slots: it is there only as long as the kernels' stream needs it.
 
 use crate::arena::STATS_ROOM;
 use crate::plan::{Chunk, SLOTS};
-use crate::shape::Algorithm;
+use crate::shape::{Algorithm, Shape};
 use airamp_codec::{BLOCK, packet_bytes};
 
 /// Blocks for each rank up to which the received packets of a chunk have a place in the arena. Those of
@@ -21,15 +21,23 @@ pub(crate) const MOST_PIECES: usize = 7;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    pub(crate) algorithm: Algorithm,
+    pub(crate) shape: Shape,
     pub(crate) ranks: usize,
     pub(crate) dry: bool,
 }
 
 impl Layout {
+    /// Chunks that have a place at the same time.
+    pub(crate) fn slots(&self) -> usize {
+        match self.shape {
+            Shape { algorithm: Algorithm::OneShot, in_turn: true, .. } => 1,
+            _ => SLOTS,
+        }
+    }
+
     /// Packets into which a chunk is cut.
     pub(crate) fn packets_per_chunk(&self) -> usize {
-        match self.algorithm {
+        match self.shape.algorithm {
             Algorithm::OneShot => 1,
             Algorithm::TwoShot => self.ranks,
         }
@@ -37,7 +45,7 @@ impl Layout {
 
     pub(crate) fn slot_bytes(&self, packet_elements: usize) -> usize {
         let packets = self.ranks * packet_bytes(packet_elements);
-        match (self.algorithm, self.dry) {
+        match (self.shape.algorithm, self.dry) {
             (Algorithm::OneShot, _) => packets,
             (Algorithm::TwoShot, false) => packets + self.ranks * small_packet_bytes(),
             (Algorithm::TwoShot, true) => packets + self.result_bytes(packet_elements),
@@ -48,7 +56,7 @@ impl Layout {
     /// at least one packet's elements, whatever their type.
     fn result_bytes(&self, packet_elements: usize) -> usize {
         let result = packet_elements * ELEMENT_BYTES;
-        match self.algorithm {
+        match self.shape.algorithm {
             Algorithm::OneShot => result,
             Algorithm::TwoShot => result.max(self.ranks * packet_bytes(packet_elements)),
         }
@@ -62,16 +70,16 @@ impl Layout {
 
     /// All that packets of that size need.
     pub(crate) fn arena_bytes(&self, packet_elements: usize) -> usize {
-        let behind = match (self.algorithm, self.dry) {
+        let behind = match (self.shape.algorithm, self.dry) {
             (Algorithm::OneShot, true) => self.result_bytes(packet_elements),
             _ => 0,
         };
-        STATS_ROOM + SLOTS * self.slot_bytes(packet_elements) + behind
+        STATS_ROOM + self.slots() * self.slot_bytes(packet_elements) + behind
     }
 
     /// Elements of the largest packet with which everything fits into the arena.
     pub(crate) fn largest_packet(&self, arena_bytes: usize) -> usize {
-        let room = arena_bytes.saturating_sub(STATS_ROOM) / SLOTS;
+        let room = arena_bytes.saturating_sub(STATS_ROOM) / self.slots();
         // No packet is shorter than its codes and scales.
         let (mut fits, mut exceeds) = (0, room / (self.ranks.max(1) * (BLOCK + 2)) + 1);
         while exceeds - fits > 1 {

@@ -24,7 +24,7 @@ pub(crate) const MOST_DRY_STEPS: usize = 96;
 const _: () = assert!(MOST_STEPS * LAUNCHES_PER_STEP + OTHER_LAUNCHES < MOST_PENDING);
 const _: () = assert!(MOST_DRY_STEPS * DRY_LAUNCHES_PER_STEP + OTHER_LAUNCHES < MOST_PENDING);
 
-/// Chunks that are in flight at once: one on the wire, one in the kernels.
+/// Chunks that are in flight at once: one on the wire, one in the kernels; one alone in shapes that take turns.
 pub(crate) const SLOTS: usize = 2;
 
 /// Chunks shorter than this are not worth a step of their own.
@@ -102,7 +102,7 @@ impl Plan {
         if !Shape::candidates(ranks).contains(&shape) {
             return Err(Unsuitable::ForeignShape);
         }
-        let layout = Layout { algorithm: shape.algorithm, ranks, dry };
+        let layout = Layout { shape, ranks, dry };
         let packets = layout.packets_per_chunk();
         let least = least_packet_blocks(&layout) * BLOCK;
         let most_live = Layout { dry: false, ..layout }.largest_packet(arena_bytes);
@@ -181,7 +181,11 @@ impl Plan {
     }
 
     pub(crate) fn layout(&self) -> Layout {
-        Layout { algorithm: self.shape.algorithm, ranks: self.ranks, dry: self.dry }
+        Layout { shape: self.shape, ranks: self.ranks, dry: self.dry }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.layout().slots()
     }
 
     /// Bytes of a slot of the arena.
@@ -238,7 +242,7 @@ fn least_packet_blocks(layout: &Layout) -> usize {
 /// Bytes of the largest packet that calls of whatever shape exchange.
 pub(crate) fn largest_packet_bytes(ranks: usize, arena_bytes: usize) -> usize {
     let of = |shape: &Shape| {
-        let layout = Layout { algorithm: shape.algorithm, ranks, dry: false };
+        let layout = Layout { shape: *shape, ranks, dry: false };
         packet_bytes(layout.largest_packet(arena_bytes))
     };
     Shape::candidates(ranks).iter().map(of).max().unwrap_or(0)
@@ -251,7 +255,8 @@ const OVERLAPPING: usize = 4;
 /// the others already does.
 pub(crate) fn fitting_variant(count: usize, ranks: usize, arena_bytes: usize) -> Option<u8> {
     let overlaps = |shape: &Shape| {
-        Plan::new(count, ranks, arena_bytes, *shape).is_ok_and(|plan| plan.steps >= OVERLAPPING)
+        !shape.in_turn
+            && Plan::new(count, ranks, arena_bytes, *shape).is_ok_and(|plan| plan.steps >= OVERLAPPING)
     };
     let first = Shape::candidates(ranks).iter().position(overlaps)?;
     let (tried, _) = Shape::variants(ranks);
@@ -260,7 +265,7 @@ pub(crate) fn fitting_variant(count: usize, ranks: usize, arena_bytes: usize) ->
 
 /// Bytes of the smallest arena with which so many ranks can make a call of the usual shape.
 pub fn least_arena_bytes(ranks: usize) -> usize {
-    let layout = Layout { algorithm: Shape::usual(ranks).algorithm, ranks, dry: false };
+    let layout = Layout { shape: Shape::usual(ranks), ranks, dry: false };
     layout.arena_bytes(least_packet_blocks(&layout) * BLOCK)
 }
 

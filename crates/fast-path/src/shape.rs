@@ -1,6 +1,8 @@
 //! The shapes that a call can be given, which the ranks of a communicator choose among: by measurement,
 //! and all the same one. Pure.
 
+use std::fmt::{Display, Formatter};
+
 /// How the ranks exchange a call's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -16,20 +18,40 @@ pub struct Shape {
     /// The largest chunk is this part of what fits into the arena, unless the call would take too many
     /// steps then: small chunks begin earlier and end earlier, large ones cost less per byte.
     pub parts: u32,
+    /// Whether one chunk is under way at a time, and twice as large, instead of two: kernels and exchanges take
+    /// turns. Of the one-shot only; where an exchange costs more by itself than kernels do.
+    pub in_turn: bool,
 }
 
-const ONE_SHOT: Shape = Shape { algorithm: Algorithm::OneShot, parts: 1 };
-const ONE_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 4 };
-const ONE_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 16 };
-const ONE_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 64 };
-const TWO_SHOT: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 1 };
-const TWO_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 4 };
-const TWO_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 16 };
-const TWO_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 64 };
+const ONE_SHOT: Shape = Shape { algorithm: Algorithm::OneShot, parts: 1, in_turn: false };
+const ONE_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 4, in_turn: false };
+const ONE_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 16, in_turn: false };
+const ONE_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::OneShot, parts: 64, in_turn: false };
+const ONE_SHOT_IN_TURN: Shape = Shape { algorithm: Algorithm::OneShot, parts: 1, in_turn: true };
+const TWO_SHOT: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: false };
+const TWO_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 4, in_turn: false };
+const TWO_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 16, in_turn: false };
+const TWO_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 64, in_turn: false };
+
+impl Display for Shape {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.algorithm {
+            Algorithm::OneShot => "one-shot",
+            Algorithm::TwoShot => "two-shot",
+        })?;
+        if self.parts > 1 {
+            write!(f, ", 1/{} chunks", self.parts)?;
+        }
+        if self.in_turn {
+            f.write_str(", one at a time")?;
+        }
+        Ok(())
+    }
+}
 
 /// Of the list of candidates: a plan names one by its place, so that ranks with different lists must not agree.
 /// Raised with every change of the list.
-pub const SHAPES_VERSION: u32 = 2;
+pub const SHAPES_VERSION: u32 = 3;
 
 /// Of the candidates, the last ones are tried only for calls that they fit.
 const FITTED: usize = 2;
@@ -39,7 +61,13 @@ impl Shape {
     pub fn candidates(ranks: usize) -> &'static [Shape] {
         match ranks {
             // Send and Recv would cost device memory that two ranks need not spend.
-            0..=2 => &[ONE_SHOT, ONE_SHOT_IN_PARTS, ONE_SHOT_IN_SMALL_PARTS, ONE_SHOT_IN_SMALLEST_PARTS],
+            0..=2 => &[
+                ONE_SHOT,
+                ONE_SHOT_IN_PARTS,
+                ONE_SHOT_IN_TURN,
+                ONE_SHOT_IN_SMALL_PARTS,
+                ONE_SHOT_IN_SMALLEST_PARTS,
+            ],
             // The one-shot moves half as many bytes again as the two-shot with three ranks, twice as many with
             // four; small calls may still gain by the exchange that it saves.
             3..=4 => {

@@ -5,14 +5,14 @@
 //! quantised already in place; reduced (r) into this rank's place in the slot, gathered there (G), and
 //! dequantised (d). The caller's stream runs S0 S1 G0 G1 S2 S3 G2 G3 …, the lane's stream beside it
 //! q0 q1 r0 r1 d0 q2 d1 q3 r2 r3 …, so that every kernel but the first runs beside an exchange of the
-//! other slot. One-shot: gather and add up, in the same way.
+//! other slot. One-shot: gather and add up, in the same way, or with one slot and everything in turn.
 
 use crate::dry_run::Piece;
 use crate::enqueue::Post;
 use crate::error::FastPathError;
 use crate::lane::Lane;
 use crate::order::Order;
-use crate::plan::{Chunk, PACKET_ALIGNMENT, Phase, Plan, SLOTS};
+use crate::plan::{Chunk, PACKET_ALIGNMENT, Phase, Plan};
 use crate::shape::Algorithm;
 use crate::tag;
 use airamp_codec::Tag;
@@ -37,10 +37,10 @@ impl<'a> Steps<'a> {
     pub(crate) fn before(&self, place: usize) -> Result<(), FastPathError> {
         if place == 0 {
             self.begin_measured()?;
-            (0..SLOTS).try_for_each(|step| self.quantise(step))?;
+            (0..self.plan.slots()).try_for_each(|step| self.quantise(step))?;
         }
         let (_, step) = self.plan.exchange(place);
-        Ok(self.order.await_kernels(step % SLOTS)?)
+        Ok(self.order.await_kernels(self.slot(step))?)
     }
 
     /// What follows the exchange at `place`.
@@ -52,7 +52,11 @@ impl<'a> Steps<'a> {
             (Algorithm::TwoShot, Phase::Gather) => self.dequantise(step)?,
             (Algorithm::OneShot, _) => self.add_up(step)?,
         }
-        self.quantise(step + SLOTS)
+        self.quantise(step + self.plan.slots())
+    }
+
+    fn slot(&self, step: usize) -> usize {
+        step % self.plan.slots()
     }
 
     /// Fills the step's slot, if there is such a step.
@@ -80,7 +84,7 @@ impl<'a> Steps<'a> {
         if self.plan.shape.algorithm == Algorithm::TwoShot {
             self.copy_own(step, chunk)?;
         }
-        Ok(self.order.kernels_done(step % SLOTS)?)
+        Ok(self.order.kernels_done(self.slot(step))?)
     }
 
     /// Puts our own packet where those of the others will arrive.
@@ -111,7 +115,7 @@ impl<'a> Steps<'a> {
         };
         // SAFETY: as in `copy_own`.
         unsafe { self.lane.kernels.reduce(self.post.call.element, &work, self.order.kernels()) }?;
-        Ok(self.order.kernels_done(step % SLOTS)?)
+        Ok(self.order.kernels_done(self.slot(step))?)
     }
 
     /// Live, the whole chunk is one piece.
@@ -171,7 +175,7 @@ impl<'a> Steps<'a> {
 
     /// The packet of that rank in the step's slot.
     pub(crate) fn packet(&self, step: usize, rank: usize) -> DevicePtr {
-        let slot = (step % SLOTS) as u64 * self.plan.slot_bytes() as u64;
+        let slot = self.slot(step) as u64 * self.plan.slot_bytes() as u64;
         self.lane.arena.scratch() + slot + self.in_set(step, rank)
     }
 

@@ -89,7 +89,8 @@ mod tests {
     fn tags_of_different_algorithms_and_packet_sizes_differ() {
         // A single block, so that the packets of both are of one size.
         let algorithms = [Algorithm::OneShot, Algorithm::TwoShot];
-        let plans = algorithms.map(|algorithm| Plan { shape: Shape { algorithm, parts: 1 }, ..plan(100, 2) });
+        let plans = algorithms
+            .map(|algorithm| Plan { shape: Shape { algorithm, parts: 1, in_turn: false }, ..plan(100, 2) });
         let sizes = [plan(129, 2), plan(385, 2), plan(40_000, 2)];
         let tags: Vec<Tag> = plans.iter().chain(&sizes).map(|plan| base(plan).tag()).collect();
         assert_all_differ(&tags);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use airamp_codec::{Element, Format};
-use airamp_fast_path::{Call, LaneParts, Post, enqueue};
+use airamp_fast_path::{Call, LaneParts, Plan, Post, Shape, enqueue};
 use airamp_kernels::{KernelSet, Loader};
 use airamp_vendor::gpu::Gpu;
 use airamp_vendor_abi::cuda::DevicePtr;
@@ -68,14 +68,6 @@ pub(crate) struct Lane {
     calls: Cell<u64>,
 }
 
-/// What a call of some length takes.
-#[derive(Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) steps: usize,
-    /// Bytes that stand for one element in its messages.
-    pub(crate) wire_bytes_per_element: f64,
-}
-
 impl Lane {
     /// One lane for each format, on the session's communicator; every rank opens the same ones.
     pub(crate) fn open(
@@ -106,26 +98,28 @@ impl Lane {
     }
 
     /// An error is the reason, the same on every rank, why such a call cannot be compressed.
-    pub(crate) fn shape(&self, count: usize) -> Result<Shape, String> {
-        let plan = self.lane.plan(count, self.lane.shapes()[0]).map_err(|error| error.to_string())?;
-        let wire_bytes_per_element = plan.wire_bytes() as f64 / count as f64;
-        Ok(Shape { steps: plan.steps, wire_bytes_per_element })
+    pub(crate) fn plan(&self, count: usize, shape: Shape) -> Result<Plan, String> {
+        self.lane.plan(count, shape).map_err(|error| error.to_string())
+    }
+
+    /// How its calls can be cut, the usual way first.
+    pub(crate) fn shapes(&self) -> &'static [Shape] {
+        self.lane.shapes()
     }
 
     /// Puts the AllReduce on the session's stream.
     ///
     /// # Safety
-    /// Input and output are device memory of `count` elements until the stream has passed the call.
+    /// Input and output are device memory of the plan's elements until the stream has passed the call.
     pub(crate) unsafe fn all_reduce(
         &self,
         session: &Session,
         input: DevicePtr,
         output: DevicePtr,
         element: Element,
-        count: usize,
+        plan: Plan,
         average: bool,
     ) -> Result<(), RankError> {
-        let plan = self.lane.plan(count, self.lane.shapes()[0]).map_err(refused)?;
         let index = self.calls.replace(self.calls.get() + 1);
         let call = Call { input, output, element, average };
         let post = Post { lane: &self.lane, plan, call, stream: session.stream.raw(), index, dry: None };

@@ -106,6 +106,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "preload")]
     average: bool,
 
+    /// Cut calls in every way that the tuner may choose, a line for each, and not in the usual one alone
+    #[arg(long, conflicts_with = "preload")]
+    all_shapes: bool,
+
     /// Timed calls of each way
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=1000))]
     iterations: u32,

@@ -44,6 +44,19 @@ fn the_usual_shape_cuts_as_it_always_has() {
 }
 
 #[test]
+fn one_chunk_at_a_time_is_about_twice_as_large_as_two_that_overlap() {
+    let in_turn = Shape { in_turn: true, ..Shape::usual(2) };
+    let cut = |shape| Plan::new(100_000_007, 2, ARENA, shape).map(|plan| (plan.steps, plan.slots()));
+    assert_eq!(cut(Shape::usual(2)), Ok((25, 2)));
+    assert_eq!(cut(in_turn), Ok((13, 1)));
+    assert_eq!(in_turn.to_string(), "one-shot, one at a time");
+    assert_eq!(
+        Plan::new(100, 4, ARENA, Shape { in_turn: true, ..Shape::usual(4) }),
+        Err(Unsuitable::ForeignShape)
+    );
+}
+
+#[test]
 fn a_rank_writes_the_blocks_of_its_input_and_those_of_its_shards() {
     for plan in plans() {
         let blocks_of = |elements: &dyn Fn(Chunk) -> usize| -> usize {
@@ -107,7 +120,7 @@ fn what_cannot_be_done_says_why() {
     assert_eq!(usual(100, 4, 1 << 10), Err(Unsuitable::ArenaTooSmall));
     assert_eq!(usual(100, 4, 0), Err(Unsuitable::ArenaTooSmall));
     assert_eq!(usual(1 << 40, 4, ARENA), Err(Unsuitable::TooLong));
-    let two_shot = Shape { algorithm: Algorithm::TwoShot, parts: 1 };
+    let two_shot = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: false };
     assert_eq!(Plan::new(100, 2, ARENA, two_shot), Err(Unsuitable::ForeignShape), "it is not connected");
     assert_eq!(Plan::dry(100, 4, ARENA, Shape { parts: 3, ..two_shot }), Err(Unsuitable::ForeignShape));
 }
@@ -147,7 +160,7 @@ fn chunks_are_even() {
 #[test]
 fn each_chunk_is_scattered_and_then_gathered_with_another_between() {
     for steps in 1..9 {
-        let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1 };
+        let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: false };
         let plan = Plan { shape, count: 4096, ranks: 4, steps, packet_elements: 128, dry: false };
         let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
         for step in 0..steps {
@@ -190,7 +203,7 @@ fn smaller_parts_mean_more_steps_as_long_as_there_are_steps_to_spare() {
 
 /// Elements of the largest chunk of the usual shape.
 fn usual_chunk(ranks: usize) -> usize {
-    let layout = Layout { algorithm: Shape::usual(ranks).algorithm, ranks, dry: false };
+    let layout = Layout { shape: Shape::usual(ranks), ranks, dry: false };
     layout.largest_packet(ARENA) * layout.packets_per_chunk()
 }
 
@@ -208,7 +221,7 @@ fn a_dry_run_in_parts_has_the_chunks_of_the_call() {
 fn a_dry_run_too_long_says_so_and_the_call_itself_may_still_do() {
     for ranks in [2, 3, 4, 7, 8, 64] {
         for shape in Shape::candidates(ranks) {
-            let layout = Layout { algorithm: shape.algorithm, ranks, dry: true };
+            let layout = Layout { shape: *shape, ranks, dry: true };
             let most = layout.largest_packet(ARENA) * layout.packets_per_chunk() * MOST_DRY_STEPS;
             assert_eq!(Plan::dry(most, ranks, ARENA, *shape).unwrap().steps, MOST_DRY_STEPS);
             assert_eq!(Plan::dry(most + 1, ranks, ARENA, *shape), Err(Unsuitable::TooLong));
@@ -249,7 +262,7 @@ proptest! {
                 let (chunk, pieces) = (plan.chunk(step), plan.pieces(step, size).count());
                 let behind_packets = match plan.shape.algorithm {
                     Algorithm::TwoShot => plan.slot_bytes() - plan.ranks * chunk.stride(),
-                    Algorithm::OneShot => ARENA - STATS_ROOM - SLOTS * plan.slot_bytes(),
+                    Algorithm::OneShot => ARENA - STATS_ROOM - plan.slots() * plan.slot_bytes(),
                 };
                 prop_assert!(plan.pieces(step, size).all(|piece| piece.elements * size <= behind_packets));
                 prop_assert!(plan.shape.algorithm == Algorithm::OneShot || plan.ranks * chunk.stride() <= behind_packets);

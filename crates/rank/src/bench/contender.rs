@@ -4,13 +4,14 @@
 
 use airamp_codec::Element;
 use airamp_codec::reference::float8::to_e4m3;
+use airamp_fast_path::{Plan, Shape};
 use airamp_vendor::gpu::Buffer;
 use airamp_vendor_abi::nccl::{DataType, RedOp};
 
 use super::data::Inputs;
 use crate::collective::{Call, Collective, Form};
 use crate::error::RankError;
-use crate::lane::{Lane, Shape};
+use crate::lane::Lane;
 use crate::numbers::encode;
 use crate::session::Session;
 
@@ -45,12 +46,12 @@ pub(crate) struct Contender<'a> {
 #[derive(Clone, Copy)]
 enum Way<'a> {
     Vendor,
-    Compressed(&'a Lane),
+    Compressed(&'a Lane, Plan),
 }
 
 /// A contender that takes part, or why it does not.
 pub(crate) struct Entry<'a> {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) contender: Result<Contender<'a>, String>,
 }
 
@@ -58,6 +59,7 @@ pub(crate) struct Entry<'a> {
 pub(crate) fn line_up<'a>(
     session: &Session,
     lanes: &'a [Lane],
+    all_shapes: bool,
     inputs: &Inputs,
     tensor: Tensor,
 ) -> Result<Vec<Entry<'a>>, RankError> {
@@ -65,13 +67,22 @@ pub(crate) fn line_up<'a>(
     session.send.write(0, &start.bytes(tensor.datatype, 1.0))?;
     // Copies of the default stream are not ordered with a non-blocking one.
     session.gpu.synchronize()?;
-    let mut entries = vec![Entry { name: "vendor", contender: Ok(start.vendor()) }];
+    let mut entries = vec![Entry { name: "vendor".into(), contender: Ok(start.vendor()) }];
     if tensor.datatype == DataType::FLOAT32 {
-        entries.push(Entry { name: "vendor_fp16", contender: Ok(start.cast(DataType::FLOAT16, 1.0)?) });
+        entries
+            .push(Entry { name: "vendor_fp16".into(), contender: Ok(start.cast(DataType::FLOAT16, 1.0)?) });
     }
-    entries.push(Entry { name: "vendor_fp8", contender: start.float8()? });
+    entries.push(Entry { name: "vendor_fp8".into(), contender: start.float8()? });
     for lane in lanes {
-        entries.push(Entry { name: lane.format().name(), contender: start.compressed(lane) });
+        let name = lane.format().name();
+        let [usual, ..] = lane.shapes() else { continue };
+        match all_shapes {
+            false => entries.push(Entry { name: name.into(), contender: start.compressed(lane, *usual) }),
+            true => entries.extend(lane.shapes().iter().map(|shape| Entry {
+                name: format!("{name}, {shape}"),
+                contender: start.compressed(lane, *shape),
+            })),
+        }
     }
     Ok(entries)
 }
@@ -98,12 +109,12 @@ impl Start<'_> {
         }
     }
 
-    fn compressed<'l>(&self, lane: &'l Lane) -> Result<Contender<'l>, String> {
-        let Shape { steps, wire_bytes_per_element } = lane.shape(self.tensor.count)?;
-        let (steps, added_bytes) = (Some(steps), Some(lane.added_bytes()));
+    fn compressed<'l>(&self, lane: &'l Lane, shape: Shape) -> Result<Contender<'l>, String> {
+        let plan = lane.plan(self.tensor.count, shape)?;
+        let (steps, added_bytes) = (Some(plan.steps), Some(lane.added_bytes()));
         Ok(Contender {
-            way: Way::Compressed(lane),
-            wire_bytes_per_element,
+            way: Way::Compressed(lane, plan),
+            wire_bytes_per_element: plan.wire_bytes() as f64 / plan.count as f64,
             steps,
             added_bytes,
             ..self.vendor()
@@ -152,16 +163,16 @@ impl Start<'_> {
 
 impl Contender<'_> {
     pub(crate) fn enqueue(&self, session: &Session) -> Result<(), RankError> {
-        let Tensor { element, count, average, .. } = self.tensor;
+        let Tensor { element, average, .. } = self.tensor;
         match self.way {
             Way::Vendor => {
                 self.vendor_call(session).enqueue(&session.nccl, session.comm.raw(), session.stream.raw())
             }
-            Way::Compressed(lane) => {
+            Way::Compressed(lane, plan) => {
                 let (input, output) = (session.send.address(), session.recv.address());
                 // SAFETY: the session's buffers have room for the largest tensor of the run, and the
                 // stream is waited for before they go.
-                unsafe { lane.all_reduce(session, input, output, element, count, average) }
+                unsafe { lane.all_reduce(session, input, output, element, plan, average) }
             }
         }
     }

@@ -51,6 +51,9 @@ pub(crate) struct Arguments {
     /// The average instead of the sum.
     #[arg(long)]
     average: bool,
+    /// Every way of cutting a call, and not the usual one alone.
+    #[arg(long)]
+    all_shapes: bool,
     /// Device memory for the scratch of one format.
     #[arg(long, default_value_t = 16 << 20)]
     arena_bytes: usize,
@@ -158,11 +161,11 @@ fn measure(
 ) -> Result<(), RankError> {
     let inputs = samples.rounded(of.tensor.datatype);
     let exact = inputs.reduced(of.tensor.average);
-    let entries = line_up(session, lanes, &inputs, of.tensor)?;
+    let entries = line_up(session, lanes, arguments.all_shapes, &inputs, of.tensor)?;
     let (rank, datatype, bytes) = (session.comm.rank, of.datatype, of.bytes);
     for entry in &entries {
         if let Err(reason) = &entry.contender {
-            print(&Line::NotOffered { rank, datatype, bytes, contender: entry.name, reason });
+            print(&Line::NotOffered { rank, datatype, bytes, contender: &entry.name, reason });
         }
     }
     let mut field: Vec<Measured<'_, '_>> = entries.iter().filter_map(Measured::new).collect();
@@ -217,7 +220,7 @@ fn check(
 
 /// A contender and its times.
 struct Measured<'e, 'l> {
-    name: &'static str,
+    name: &'e str,
     contender: &'e Contender<'l>,
     times_us: Vec<f64>,
 }
@@ -225,7 +228,7 @@ struct Measured<'e, 'l> {
 impl<'e, 'l> Measured<'e, 'l> {
     fn new(entry: &'e Entry<'l>) -> Option<Self> {
         let contender = entry.contender.as_ref().ok()?;
-        Some(Self { name: entry.name, contender, times_us: Vec::new() })
+        Some(Self { name: &entry.name, contender, times_us: Vec::new() })
     }
 
     fn time(&mut self, session: &Session) -> Result<(), RankError> {

@@ -59,6 +59,7 @@ fn words(args: &Args) -> Vec<String> {
         format!("--arena-bytes={}", args.arena_bytes),
     ];
     words.extend(args.average.then(|| "--average".to_owned()));
+    words.extend(args.all_shapes.then(|| "--all-shapes".to_owned()));
     words.extend(args.rank_arguments());
     words
 }
