@@ -24,7 +24,7 @@ fn run(learns: [bool; 2]) -> Vec<Outcome> {
 }
 
 fn has_tried_what_fits(outcome: &Outcome) -> bool {
-    outcome.stderr_text().contains("variant 3")
+    outcome.stderr_text().contains("variant 4")
 }
 
 #[test]
