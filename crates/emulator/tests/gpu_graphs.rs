@@ -15,7 +15,7 @@ use airamp_emulator::gpu::{
 };
 use airamp_vendor_abi::cuda::{
     CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, CudaError, EVENT_DISABLE_TIMING,
-    EVENT_RECORD_EXTERNAL, EVENT_WAIT_EXTERNAL, STREAM_NON_BLOCKING,
+    EVENT_RECORD_EXTERNAL, EVENT_WAIT_EXTERNAL, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
 use gpu::{A_WHILE, Gate, STUCK, in_own_process, operation, short_of_addresses, signal, touch};
 
@@ -45,6 +45,31 @@ fn captured(stream: usize, body: impl FnOnce(usize)) -> Result<usize, CudaError>
     capture::begin(stream, CAPTURE_MODE_GLOBAL).unwrap();
     body(stream);
     capture::end(stream)
+}
+
+#[test]
+fn the_question_for_a_capture_is_answered_in_every_state() {
+    let _alone = alone();
+    let (stream, other) = (non_blocking(), non_blocking());
+    let gone = non_blocking();
+    stream::destroy(gone).unwrap();
+    let ask = |of| capture::status_of(of).map(|status| status.map(|status| status.valid));
+    let ask_all = || [stream, other, STREAM_LEGACY, STREAM_PER_THREAD, gone, 7].map(ask);
+    let refused = Err(CudaError::INVALID_HANDLE);
+    let idle = [Ok(None), Ok(None), Ok(None), Ok(None), refused, refused];
+    assert_eq!(ask_all(), idle);
+    capture::begin(stream, CAPTURE_MODE_GLOBAL).unwrap();
+    assert_eq!(ask_all(), [Ok(Some(true)), Ok(None), Ok(None), Ok(None), refused, refused]);
+    assert_eq!(stream::query(stream), Err(CudaError::STREAM_CAPTURE_UNSUPPORTED));
+    assert_eq!(ask(stream), Ok(Some(false)));
+    assert_eq!(capture::end(stream), Err(CudaError::STREAM_CAPTURE_INVALIDATED));
+    assert_eq!(ask_all(), idle);
+    let blocking = stream::create(0, 0).unwrap();
+    capture::begin(blocking, CAPTURE_MODE_GLOBAL).unwrap();
+    assert_eq!(ask(STREAM_LEGACY), Err(CudaError::STREAM_CAPTURE_IMPLICIT));
+    assert_eq!(ask(blocking), Ok(Some(false)), "the question has spoilt it, as in CUDA");
+    assert_eq!(capture::end(blocking), Err(CudaError::STREAM_CAPTURE_INVALIDATED));
+    assert_eq!(ask(STREAM_LEGACY), Ok(None));
 }
 
 #[test]

@@ -5,7 +5,6 @@
 //! endangers, as in CUDA, and the end of each of those then says so.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::ThreadId;
@@ -17,6 +16,7 @@ use airamp_vendor_abi::cuda::{
 use super::completion::lock;
 use super::event::{Event, Mark};
 use super::graph::{self, Graph};
+use super::handles::ByNumber;
 use super::stream::{self, Stream};
 use super::work::Work;
 use super::{Answer, process};
@@ -45,8 +45,8 @@ struct Member {
 
 #[derive(Default)]
 struct Captures {
-    sessions: HashMap<u64, Session>,
-    members: HashMap<usize, Member>,
+    sessions: ByNumber<u64, Session>,
+    members: ByNumber<usize, Member>,
 }
 
 static CAPTURES: LazyLock<Mutex<Captures>> = LazyLock::new(Mutex::default);
@@ -131,8 +131,11 @@ fn member_ends(captures: &Captures, stream: usize) -> Vec<usize> {
 
 /// How the capture of a stream stands; `None` for a stream that is not capturing.
 pub fn status_of(stream: usize) -> Answer<Option<Status>> {
+    if idle() {
+        return stream::require(stream).map(|()| None);
+    }
     let stream = stream::find(stream)?;
-    if stream.legacy && !idle() {
+    if stream.legacy {
         lock(&CAPTURES).refuse_implicit(&stream)?;
     }
     Ok(status(stream.handle))

@@ -104,8 +104,8 @@ pub fn current_handle() -> Answer<usize> {
 }
 
 pub fn device_of(handle: usize) -> Answer<&'static Device> {
-    let context = CREATED.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?;
-    process::device(context.ordinal)
+    let ordinal = CREATED.look_at(handle, |context| context.ordinal);
+    process::device(ordinal.map_err(|_| CudaError::INVALID_CONTEXT)?)
 }
 
 /// Makes `handle` current in place of what was; 0 leaves nothing.

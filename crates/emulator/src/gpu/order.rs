@@ -4,13 +4,13 @@
 //! Lives under the device's submission lock. Owns the rules of the legacy default stream;
 //! knows nothing of captures, which never get here before their graph is launched.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::clock::{self, Clock, Timeline};
 use super::completion::Completion;
 use super::device::Device;
 use super::event::Record;
+use super::handles::ByNumber;
 use super::memory::{self, Place};
 use super::queue::{Action, Execution, Item, Slot};
 use super::races::{self, Accessor};
@@ -113,7 +113,7 @@ struct Member {
 /// The streams of a device. The legacy stream is among them under its own handle.
 #[derive(Default)]
 pub(super) struct Order {
-    streams: HashMap<usize, Member>,
+    streams: ByNumber<usize, Member>,
     /// Destroyed streams that still have something to do.
     left_over: Vec<Member>,
     /// What destroyed streams have done, of the blocking ones and of the others.

@@ -162,6 +162,15 @@ pub fn device_of(stream: usize) -> Answer<i32> {
     Ok(find(stream)?.device.ordinal)
 }
 
+/// Refuses a handle behind which there is no stream, as [`find`] does.
+pub(super) fn require(stream: usize) -> Answer<()> {
+    if stream <= STREAM_PER_THREAD {
+        return find(stream).map(drop);
+    }
+    process::init()?;
+    STREAMS.look_at(stream, |_| ())
+}
+
 /// The stream behind a handle, the default ones included.
 pub fn find(stream: usize) -> Answer<Arc<Stream>> {
     match stream {
