@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::folder::{self, Found, file_name};
 use crate::header::Header;
@@ -110,9 +110,16 @@ fn map(file: BorrowedFd<'_>) -> io::Result<&'static Region> {
             0,
         )?
     };
+    touch(address);
     // SAFETY: the mapping is as large as a `Region`, aligned to a page, and never removed; a `Region` consists of atomics,
     // for which any bytes are a value and which other processes may read at any time.
     Ok(unsafe { &*address.cast::<Region>() })
+}
+
+/// Every page is there now, and no call is the first to write to one. Kernels before 5.14 refuse, and calls do it there.
+fn touch(mapping: *mut std::ffi::c_void) {
+    // SAFETY: the mapping that was just made, whose bytes stay as they are.
+    let _ = unsafe { rustix::mm::madvise(mapping, FILE_BYTES, Advice::LinuxPopulateWrite) };
 }
 
 /// Away from the low numbers, which some programs count on. Before the lock is taken: closing any descriptor of a file

@@ -28,6 +28,41 @@ fn a_reader_gets_each_record_once_and_in_order() {
     assert!(call.vendor_ns > call.hook_ns && call.entered_ns > 0);
 }
 
+/// Faults of this thread that needed no disk.
+fn faults() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the call fills in the usage; zeros are one, too.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init().ru_minflt
+    }
+}
+
+/// Whether the kernel can make pages that are there to be written (5.14 and later).
+fn can_populate() -> bool {
+    let mut page = vec![0_u8; 1 << 14];
+    let at = page.as_mut_ptr().wrapping_add(page.as_ptr().align_offset(1 << 12));
+    // SAFETY: a page inside the vector, whose bytes stay as they are.
+    unsafe { libc::madvise(at.cast(), 1 << 12, libc::MADV_POPULATE_WRITE) == 0 }
+}
+
+#[test]
+fn no_call_is_the_first_to_touch_a_page_of_the_file() {
+    if !can_populate() {
+        return eprintln!("skipped: this kernel does not know MADV_POPULATE_WRITE");
+    }
+    let place = Place::new();
+    let writer = place.writer();
+    writer.call(&call(5));
+    let before = faults();
+    for _ in 0..4096 {
+        writer.call(&call(5));
+    }
+    // The ring of calls has 64 pages.
+    let taken = faults() - before;
+    assert!(taken < 16, "{taken} faults");
+}
+
 #[test]
 fn what_was_overwritten_is_counted_as_lost() {
     let place = Place::new();
