@@ -153,7 +153,7 @@ settings! {
         "Learns the rhythm of each communicator's calls, numbers its steps, and tells when a call is late, missing, extra or resized and when steps change their length; needs AIRAMP_TELEMETRY.";
 
     "AIRAMP_PATTERN_EFFECTS" pattern_effects: PatternEffects = PatternEffects::ALL, Effects, Part::Library,
-        "What a learnt rhythm is used for: `plans` looks up how a compressed call is cut, `samples` takes device times also where a step begins, `chunks` tells the leader which chunks fit the calls of the step, for it to have them tried. None of them changes what a rank sends without the others' agreement.";
+        "What a learnt rhythm is used for: `plans` looks up how a compressed call is cut, `samples` takes device times also where a step of 10 ms or more begins, `chunks` tells the leader which chunks fit the calls of the step, for it to have them tried. None of them changes what a rank sends without the others' agreement.";
 
     "AIRAMP_METRICS_ADDR" metrics_addr: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST), Address,
         Part::Daemon,

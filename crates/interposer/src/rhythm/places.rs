@@ -287,7 +287,7 @@ impl Held<'_> {
             self.place.has_news.store(is_learnt, Ordering::Release);
         }
         let is_border = heard.step_began | heard.step_ends && at >= learning.quiet_until;
-        if heard.step_ends && is_border && effects().samples() {
+        if heard.step_ends && is_border && effects().samples() && learning.has_long_steps() {
             want_sample(self.bits as u8);
         }
         if let Some(writer) = writer()
@@ -315,6 +315,11 @@ impl Learning {
     fn reset(&mut self) {
         // SAFETY: as above.
         unsafe { std::ptr::copy_nonoverlapping(&raw const FRESH, self, 1) };
+    }
+
+    /// Whether each step can have a sample of its own. Of shorter ones some would have one, and any call does for that.
+    fn has_long_steps(&self) -> bool {
+        effects().outlook() || self.rhythm.period_ns() >= QUIET_NS
     }
 
     #[inline(always)]
@@ -348,9 +353,13 @@ mod tests {
 
     /// Steps of 24 calls and a pause; the step of the last call.
     fn hear_steps(place: &Place, steps: u64) -> u32 {
+        hear_steps_of(50_000_000, place, steps)
+    }
+
+    fn hear_steps_of(ticks: u64, place: &Place, steps: u64) -> u32 {
         let mut last = 0;
         for number in 0..steps * CALLS {
-            let at = 1 << 40 | (number / CALLS * 50_000_000 + number % CALLS * 20_000);
+            let at = 1 << 40 | (number / CALLS * ticks + number % CALLS * 20_000);
             last = hear_one(place, number % CALLS, at);
         }
         last
@@ -414,6 +423,16 @@ mod tests {
         assert!(hear_one(&place, 0, 1 << 39) > 0);
         let last = place.take(BITS).and_then(|held| held.learning().map(|learning| learning.last));
         assert!(last.is_some_and(|last| last.0 > 1 << 40));
+    }
+
+    #[test]
+    fn steps_that_are_too_short_for_a_sample_each_want_none() {
+        for (ns, expected) in [(5_000_000, false), (25_000_000, true)] {
+            let place = opened();
+            assert!(hear_steps_of(ticks(ns), &place, 20) > 0);
+            let long = place.take(BITS).and_then(|held| held.learning().map(|it| it.has_long_steps()));
+            assert_eq!(long, Some(expected), "{ns}");
+        }
     }
 
     #[test]

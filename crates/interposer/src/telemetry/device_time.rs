@@ -1,6 +1,7 @@
-//! Which calls are timed on the device, and when the host asks for it: at most one of a communicator in 10 ms, and so
-//! few that the host spends a small part of its time with it, however slow the driver is. The host asks later, on a thread of the application's and at a call of its own, whether the device has
-//! passed them, and never waits. Everything is acquired when the communicator is made.
+//! Which calls are timed on the device, and when the host asks for it: one of a communicator in 30 ms, or in 10 ms where
+//! somebody wants it sooner, and so few that the host spends a small part of its time with it, however slow the driver
+//! is. The host asks later, on a thread of the application's and at a call of its own, whether the device has passed
+//! them, and never waits. Everything is acquired when the communicator is made.
 
 mod pairs;
 
@@ -17,7 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// As many as the file has slots.
 const PLACES: usize = 32;
+/// The shortest interval.
 const INTERVAL_NS: u64 = 10_000_000;
+/// So many of them lie between two samples that nobody wants sooner. A sample takes more than the host sees: threads of
+/// the driver's and the device work for it, too.
+const USUALLY: u64 = 3;
 /// The host's time between two samples is at least so many times what one takes of it.
 const REST: u64 = 1024;
 const LONGEST_REST_NS: u64 = 1_000_000_000;
@@ -37,7 +42,7 @@ const NEVER: u64 = u64::MAX;
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 static IS_POLLED: AtomicBool = AtomicBool::new(false);
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
-/// The interval between samples.
+/// The shortest interval.
 static INTERVAL_TICKS: AtomicU64 = AtomicU64::new(2 * INTERVAL_NS);
 
 const _: () = assert!(PLACES <= u32::BITS as usize);
@@ -97,10 +102,12 @@ fn due(slot: u8) -> &'static AtomicU64 {
 }
 
 /// The next call of that communicator is to be timed, whenever the last one was, unless the host has just spent too
-/// much on another.
+/// much on another. Nothing where its calls are not timed.
 pub(crate) fn want_sample(slot: u8) {
-    let earliest = ALL[usize::from(slot) % PLACES].earliest.load(Ordering::Relaxed);
-    due(slot).fetch_min(earliest, Ordering::Relaxed);
+    let place = &ALL[usize::from(slot) % PLACES];
+    if place.is_open() {
+        due(slot).fetch_min(place.earliest.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 /// Before a call that is to be timed; `None` if it cannot be.
@@ -130,13 +137,29 @@ pub(super) fn end(sample: Sample, stream: Stream, about: About) {
 
 /// Decides when the next call is timed.
 fn rest(slot: u8, place: &Place, ended: Ticks) {
-    let longest = tick_rate::ticks(LONGEST_REST_NS);
-    let rest = place.usual_cost.load(Ordering::Relaxed).saturating_mul(REST).min(longest);
-    // Who uses the gaps knows a device at work by the calls that are timed.
-    let rest = if attends_to(GAPS_ARE_USED) { 0 } else { rest };
-    place.earliest.store(ended.0.saturating_add(rest), Ordering::Relaxed);
+    let cost = place.usual_cost.load(Ordering::Relaxed);
+    let rest = Rest::after(cost, tick_rate::ticks(LONGEST_REST_NS), attends_to(GAPS_ARE_USED));
+    place.earliest.store(ended.0.saturating_add(rest.least), Ordering::Relaxed);
     if place.is_open() {
-        due(slot).store(ended.0.saturating_add(rest.max(interval_ticks())), Ordering::Relaxed);
+        due(slot).store(ended.0.saturating_add(rest.usual), Ordering::Relaxed);
+    }
+}
+
+/// Ticks from one sample to the next: where somebody wants one, and where nobody does.
+#[derive(Debug, PartialEq, Eq)]
+struct Rest {
+    least: u64,
+    usual: u64,
+}
+
+impl Rest {
+    fn after(cost: u64, longest: u64, gaps_are_used: bool) -> Self {
+        // Who uses the gaps knows a device at work by the calls that are timed.
+        if gaps_are_used {
+            return Self { least: 0, usual: interval_ticks() };
+        }
+        let least = cost.saturating_mul(REST).min(longest);
+        Self { least, usual: least.max(interval_ticks().saturating_mul(USUALLY)) }
     }
 }
 
@@ -205,4 +228,31 @@ pub(super) fn abandon() {
     IS_POLLED.store(false, Ordering::Relaxed);
     DUE.iter().for_each(|due| due.store(NEVER, Ordering::Relaxed));
     ALL.iter().for_each(Place::abandon);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_that_nobody_wants_sooner_comes_after_three_intervals_and_one_that_costs_much_later() {
+        let (interval, longest) = (interval_ticks(), 100 * interval_ticks());
+        assert_eq!(Rest::after(1, longest, false), Rest { least: REST, usual: 3 * interval });
+        let dear = interval / 100;
+        assert_eq!(Rest::after(dear, longest, false), Rest { least: dear * REST, usual: dear * REST });
+        assert_eq!(Rest::after(u64::MAX, longest, false), Rest { least: longest, usual: longest });
+    }
+
+    #[test]
+    fn who_uses_the_gaps_has_a_sample_in_each_interval_whatever_it_costs() {
+        let expected = Rest { least: 0, usual: interval_ticks() };
+        assert_eq!(Rest::after(interval_ticks(), u64::MAX, true), expected);
+    }
+
+    #[test]
+    fn where_nothing_is_timed_a_step_cannot_make_a_call_due() {
+        let slot = PLACES as u8 - 1;
+        want_sample(slot);
+        assert!(!is_due(slot, Ticks(NEVER - 1)));
+    }
 }
