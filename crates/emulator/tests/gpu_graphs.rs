@@ -52,8 +52,10 @@ fn the_question_for_a_capture_is_answered_in_every_state() {
     let _alone = alone();
     let (stream, other) = (non_blocking(), non_blocking());
     let gone = non_blocking();
-    stream::destroy(gone).unwrap();
     let ask = |of| capture::status_of(of).map(|status| status.map(|status| status.valid));
+    assert_eq!(ask(gone), Ok(None));
+    stream::destroy(gone).unwrap();
+    assert_eq!(ask(gone), Err(CudaError::INVALID_HANDLE));
     let ask_all = || [stream, other, STREAM_LEGACY, STREAM_PER_THREAD, gone, 7].map(ask);
     let refused = Err(CudaError::INVALID_HANDLE);
     let idle = [Ok(None), Ok(None), Ok(None), Ok(None), refused, refused];

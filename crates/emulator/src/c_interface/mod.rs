@@ -85,7 +85,7 @@ pub fn require_init() -> Answer<()> {
 /// Refuses a driver call in a thread without a current context.
 pub fn require_context() -> Answer<()> {
     refuse_in_host_function()?;
-    context::current_strict().map(drop)
+    context::require_current()
 }
 
 /// Writes a result where the caller wants it.

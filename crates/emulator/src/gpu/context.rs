@@ -4,7 +4,7 @@
 //! device. The runtime interface takes device 0 where nothing is current; the driver
 //! interface does not.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use airamp_vendor_abi::cuda::CudaError;
 
 use super::completion::lock;
 use super::device::Device;
-use super::handles::{self, Handles};
+use super::handles::{self, Handles, Seen};
 use super::{Answer, process};
 
 pub struct Context {
@@ -39,6 +39,7 @@ thread_local! {
     /// Never dropped: destructors of other thread-locals may still call the device.
     static CURRENT: RefCell<Stack> =
         const { RefCell::new(Stack { top: None, below: ManuallyDrop::new(Vec::new()) }) };
+    static SEEN: Cell<Seen> = const { Cell::new(Seen::NOTHING) };
 }
 
 impl Stack {
@@ -95,6 +96,13 @@ pub fn current_strict() -> Answer<&'static Device> {
     process::devices()?;
     let handle = top().ok_or(CudaError::INVALID_CONTEXT)?;
     device_of(handle)
+}
+
+/// Refuses a thread without a current device, as [`current_strict`] does.
+pub fn require_current() -> Answer<()> {
+    process::devices()?;
+    let handle = top().ok_or(CudaError::INVALID_CONTEXT)?;
+    CREATED.require(handle, &SEEN).map_err(|_| CudaError::INVALID_CONTEXT)
 }
 
 /// The handle of the current context, 0 for none.

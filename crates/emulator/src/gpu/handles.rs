@@ -4,10 +4,12 @@
 //! instead of meaning something else. A look-up costs what one costs in a driver: the
 //! handles are our own numbers, and nobody can choose them to collide.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::thread::LocalKey;
 
 use airamp_vendor_abi::cuda::CudaError;
 
@@ -54,11 +56,25 @@ impl Hasher for Spread {
 
 pub(super) struct Handles<T> {
     entries: OnceLock<RwLock<ByNumber<usize, Arc<T>>>>,
+    /// How many were removed.
+    removed: AtomicUsize,
+}
+
+/// The handle that a thread saw last in one table, and how many had been removed from it by then.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    handle: usize,
+    removed: usize,
+}
+
+impl Seen {
+    /// So many are never removed.
+    pub(super) const NOTHING: Self = Self { handle: 0, removed: usize::MAX };
 }
 
 impl<T> Handles<T> {
     pub(super) const fn new() -> Self {
-        Self { entries: OnceLock::new() }
+        Self { entries: OnceLock::new(), removed: AtomicUsize::new(0) }
     }
 
     fn entries(&self) -> &RwLock<ByNumber<usize, Arc<T>>> {
@@ -80,7 +96,20 @@ impl<T> Handles<T> {
         self.look_at(handle, Arc::clone)
     }
 
-    /// The same where a look is enough, under the table's lock.
+    /// Refuses a handle that is not in the table. Whoever asks again for the one it saw last takes no lock while nothing
+    /// is removed: a handle never comes back.
+    pub(super) fn require(&self, handle: usize, seen: &'static LocalKey<Cell<Seen>>) -> Answer<()> {
+        // Before the look: what is removed behind it is noticed the next time.
+        let now = Seen { handle, removed: self.removed.load(Ordering::Acquire) };
+        if seen.get() == now {
+            return Ok(());
+        }
+        self.look_at(handle, |_| ())?;
+        seen.set(now);
+        Ok(())
+    }
+
+    /// What a look is enough for, under the table's lock.
     pub(super) fn look_at<R>(&self, handle: usize, look: impl FnOnce(&Arc<T>) -> R) -> Answer<R> {
         let entries = self.entries().read().unwrap_or_else(PoisonError::into_inner);
         entries.get(&handle).map(look).ok_or(CudaError::INVALID_HANDLE)
@@ -88,6 +117,7 @@ impl<T> Handles<T> {
 
     pub(super) fn remove(&self, handle: usize) -> Answer<Arc<T>> {
         let mut entries = self.entries().write().unwrap_or_else(PoisonError::into_inner);
+        self.removed.fetch_add(1, Ordering::Release);
         entries.remove(&handle).ok_or(CudaError::INVALID_HANDLE)
     }
 }
@@ -107,6 +137,20 @@ mod tests {
         let hashes: Vec<u64> = (0..1024).map(hash).collect();
         let different = |of: &dyn Fn(u64) -> u64| hashes.iter().map(|hash| of(*hash)).collect::<HashSet<_>>();
         (different(&|hash| hash % 1024).len(), different(&|hash| hash >> 57).len())
+    }
+
+    #[test]
+    fn a_handle_that_a_thread_has_seen_is_refused_once_another_has_removed_it() {
+        thread_local! {
+            static SEEN: Cell<Seen> = const { Cell::new(Seen::NOTHING) };
+        }
+        static TABLE: Handles<u8> = Handles::new();
+        let (handle, other) = (TABLE.insert(1), TABLE.insert(2));
+        let refused = Err(CudaError::INVALID_HANDLE);
+        assert_eq!(TABLE.require(0, &SEEN), refused);
+        assert_eq!([handle, handle, other, handle].map(|it| TABLE.require(it, &SEEN)), [Ok(()); 4]);
+        std::thread::scope(|scope| _ = scope.spawn(|| TABLE.remove(handle)));
+        assert_eq!([handle, other].map(|it| TABLE.require(it, &SEEN)), [refused, Ok(())]);
     }
 
     #[test]

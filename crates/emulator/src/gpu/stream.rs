@@ -3,7 +3,7 @@
 //! [`submit`] is the one way for work to reach a device. It blocks only while the
 //! stream's hardware queue is full, and hands work to the capture where one is going on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::chain::Chain;
 use super::clock::{self, Clock};
 use super::completion::{Completion, lock};
 use super::device::Device;
-use super::handles::{self, Handles};
+use super::handles::{self, Handles, Seen};
 use super::order::Lane;
 use super::queue::{self, Slot};
 use super::work::{NodeKind, Operation, Work};
@@ -39,6 +39,7 @@ thread_local! {
     /// thread-locals may still use them.
     static PER_THREAD: RefCell<ManuallyDrop<Vec<(i32, usize)>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    static SEEN: Cell<Seen> = const { Cell::new(Seen::NOTHING) };
 }
 
 /// Puts an operation on a stream. Asynchronous; an operation that a capture takes
@@ -168,7 +169,7 @@ pub(super) fn require(stream: usize) -> Answer<()> {
         return find(stream).map(drop);
     }
     process::init()?;
-    STREAMS.look_at(stream, |_| ())
+    STREAMS.require(stream, &SEEN)
 }
 
 /// The stream behind a handle, the default ones included.
