@@ -14,7 +14,7 @@ fn assert_both(scenario: &Scenario, cases: usize) {
 #[test]
 fn a_group_on_one_rank_is_its_calls_in_turn_on_another() {
     for ranks in [2, 3] {
-        assert_both(&Scenario::new("unlike", ranks), 9);
+        assert_both(&Scenario::new("unlike", ranks), 12);
     }
 }
 

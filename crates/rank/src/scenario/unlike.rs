@@ -28,7 +28,9 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         let case = |what: &str| format!("unlike/{what}_in_a_group_of_{who}");
         cases.push(Case::new(case("a_message"), move |job| message(job, is_grouped)));
         cases.push(Case::new(case("collectives"), move |job| collectives(job, is_grouped, Form::Plain)));
-        cases.push(Case::new(case("communicators"), move |job| communicators(job, is_grouped)));
+        cases.push(Case::new(case("communicators"), move |job| communicators(job, is_grouped, mixed())));
+        let one_exact = case("communicators_one_with_exact_calls_alone");
+        cases.push(Case::new(one_exact, move |job| communicators(job, is_grouped, first_exact())));
         if with_config {
             let configured = case("configured_collectives");
             cases.push(Case::new(configured, move |job| collectives(job, is_grouped, Form::Config)));
@@ -103,17 +105,33 @@ fn collectives(job: &mut Job, is_grouped: IsGrouped, form: Form) -> Result<Seen,
     Ok(seen)
 }
 
-/// Two communicators on one stream, each with calls that are not compressed behind those that are. They are used in the
-/// order in which a group takes them, which depends on their ids alone.
-fn communicators(job: &mut Job, is_grouped: IsGrouped) -> Result<Seen, RankError> {
-    let (exact, compressed) = (Spec::sum(DataType::INT32, 5003), Spec::sum(DataType::FLOAT16, 5003));
+/// The calls of two communicators, each with some that are not compressed behind those that are.
+fn mixed() -> [Vec<Spec>; 2] {
+    let (exact, compressed) = (exact(), compressed());
+    [vec![compressed, exact], vec![exact, compressed, compressed, exact]]
+}
+
+/// The first of them compresses, but none of these calls: it keeps its place before the second all the same.
+fn first_exact() -> [Vec<Spec>; 2] {
+    [vec![exact()], vec![compressed()]]
+}
+
+fn exact() -> Spec {
+    Spec::sum(DataType::INT32, 5003)
+}
+
+fn compressed() -> Spec {
+    Spec::sum(DataType::FLOAT16, 5003)
+}
+
+/// Two communicators on one stream. They are used in the order in which a group takes them, which depends on their ids
+/// alone.
+fn communicators(job: &mut Job, is_grouped: IsGrouped, calls: [Vec<Spec>; 2]) -> Result<Seen, RankError> {
     let mut ids = [job.new_id()?, job.new_id()?];
     ids.sort_by_key(|id| name(&id.internal));
     let (rank, size, mut seen) = (job.world.rank, job.world.size, Seen::new());
     let mut members = Vec::new();
-    for (id, specs) in
-        ids.into_iter().zip([vec![compressed, exact], vec![exact, compressed, compressed, exact]])
-    {
+    for (id, specs) in ids.into_iter().zip(calls) {
         let comm = Communicator::init(&job.nccl, Making::Plain, id, rank, size)?;
         let comm = Tracked::new(comm, job.expectation);
         let specs = specs.into_iter().enumerate().map(|(seed, spec)| spec.seeded(seed));
