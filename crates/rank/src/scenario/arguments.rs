@@ -99,6 +99,14 @@ fn configurations(job: &mut Job) -> Result<Seen, RankError> {
     Ok(seen)
 }
 
+/// An AllReduce with a configuration that is gone when it has returned.
+pub(super) fn enqueue_configured(own: &Equipment, comm: &Tracked, piece: &Piece) -> Result<(), RankError> {
+    let configuration = Configuration::initialised();
+    enqueue_with(own, comm, &piece.call(), (&raw const configuration).cast())?;
+    comm.note(&piece.spec);
+    Ok(())
+}
+
 fn enqueue_with(
     own: &Equipment,
     comm: &Tracked,

@@ -19,6 +19,7 @@ mod messages;
 mod mixed;
 mod piece;
 mod planned;
+mod refused;
 mod streams;
 mod threads;
 mod tracked;
@@ -222,6 +223,7 @@ fn all_cases(job: &Job) -> Vec<Case> {
     cases.extend(endings::cases(job));
     cases.extend(graphs::cases(job));
     cases.extend(uncaptured::cases());
+    cases.extend(refused::cases(job));
     cases.extend(lifetimes::cases());
     cases.extend(children::cases(job));
     cases.extend(devices::cases(job));
