@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 
 use airamp_observer::view::{Bound, CommunicatorState, Finding, FindingKind, Job, Node, Rank};
 use airamp_observer::{Observer, Options};
-use airamp_tests::account::files;
-use airamp_tests::c_program::vendor_dir;
-use airamp_tests::live::{Live, LiveJob};
-use airamp_tests::{CProgram, Run, interposer};
+use airamp_tests::live::LiveJob;
 use tempfile::TempDir;
 
 const RANKS: u32 = 4;
@@ -227,45 +224,4 @@ fn a_healthy_job_with_jitter_is_not_accused_of_anything() {
         "{:#?}",
         node.jobs
     );
-}
-
-#[test]
-fn a_host_that_does_not_come_back_tells_whether_it_is_inside_a_collective() {
-    let library = CProgram::unlinked("null_nccl.c").flag("-DWAITS").shared_library().build();
-    let vendor = vendor_dir(&library);
-    let program = CProgram::linked_with_nccl_alone("waits.c").build();
-    for (what, function, is_other) in [
-        ("all_reduce", "ncclAllReduce", false),
-        ("send", "ncclSend", true),
-        ("messages", "ncclGroupEnd", true),
-        ("all_reduce_and_send", "ncclGroupEnd", false),
-        ("send_and_all_reduce", "ncclGroupEnd", false),
-        ("destroy", "ncclCommDestroy", true),
-    ] {
-        let base = folder();
-        let run = Run::new(&program).arg(what).env("WAITS_IN", function).library_dir(vendor.path());
-        let mut host = Live::start(&run.env("AIRAMP_TELEMETRY_DIR", base.path()).preload(interposer()));
-        let deadline = Instant::now() + LIMIT;
-        let inside = loop {
-            // Asleep first: what it tells then is all that it tells of the call that does not come back.
-            let is_asleep = is_asleep(host.pid());
-            let snapshots = files(base.path()).into_iter().filter_map(|reader| reader.snapshot().ok());
-            let mut communicators = snapshots.flat_map(|snapshot| snapshot.communicators);
-            let blocked = communicators.find(|own| is_asleep && own.inside > 0 && own.issued == 1);
-            if let Some(own) = blocked {
-                break own.inside_other;
-            }
-            assert!(!host.is_over() && Instant::now() < deadline, "{what}: {}", host.complaints());
-            thread::sleep(Duration::from_millis(20));
-        };
-        assert_eq!(inside, is_other, "{what}");
-        host.signal(libc::SIGKILL);
-        host.finish();
-    }
-}
-
-/// Its first thread sleeps.
-fn is_asleep(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/status")).unwrap_or_default();
-    status.contains("State:\tS")
 }
