@@ -23,7 +23,7 @@ pub(super) fn abandon() {
 fn queue() -> &'static Queue {
     let made = QUEUE.load(Ordering::Acquire);
     if made.is_null() {
-        let new = Box::into_raw(Box::new(Queue::new(tuning_file::keep)));
+        let new = Box::into_raw(Box::new(Queue::new(tuning_file::keep, Queue::start_thread)));
         let set = QUEUE.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
         // Of two threads that come first together one leaves its own behind.
         // SAFETY: made from a box, here or by another thread, and never freed.
@@ -36,6 +36,8 @@ fn queue() -> &'static Queue {
 struct Queue {
     /// How a tuning is written.
     write: fn(&Path, Tuning),
+    /// Starts a thread that writes them all. False: there is none.
+    start: fn(&'static Queue) -> bool,
     waiting: Mutex<Waiting>,
 }
 
@@ -47,8 +49,8 @@ struct Waiting {
 }
 
 impl Queue {
-    const fn new(write: fn(&Path, Tuning)) -> Self {
-        Self { write, waiting: Mutex::new(Waiting { tunings: Vec::new(), has_writer: false }) }
+    const fn new(write: fn(&Path, Tuning), start: fn(&'static Self) -> bool) -> Self {
+        Self { write, start, waiting: Mutex::new(Waiting { tunings: Vec::new(), has_writer: false }) }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -61,9 +63,13 @@ impl Queue {
         waiting.tunings.push((file.to_owned(), tuning));
         if !waiting.has_writer {
             // Without a thread it waits for the next tuning, and then for a thread again.
-            let thread = std::thread::Builder::new().name("airamp-tunings".into());
-            waiting.has_writer = thread.spawn(|| self.write_all()).is_ok();
+            waiting.has_writer = (self.start)(self);
         }
+    }
+
+    fn start_thread(&'static self) -> bool {
+        let thread = std::thread::Builder::new().name("airamp-tunings".into());
+        thread.spawn(|| self.write_all()).is_ok()
     }
 
     fn write_all(&self) {
@@ -105,6 +111,7 @@ mod tests {
     use super::*;
     use airamp_policy::{Class, Element, Entry, PLAN_BYTES};
     use std::sync::OnceLock;
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::{Duration, Instant};
 
@@ -144,7 +151,7 @@ mod tests {
     fn a_file_system_that_does_not_answer_keeps_nobody_waiting_and_gets_the_last_of_each_in_the_end() {
         let ((let_go, held), (done, written)) = (channel(), channel());
         _ = ANSWERS.set(Answers { let_go: Mutex::new(held), written: Mutex::new(done) });
-        static QUEUE: Queue = Queue::new(write);
+        static QUEUE: Queue = Queue::new(write, Queue::start_thread);
         let file = Path::new("tuning.toml");
         QUEUE.push(file, tuning(1, 0));
         // The thread has the first in its hands.
@@ -159,5 +166,38 @@ mod tests {
         settle(&QUEUE);
         let hash = |key, variant| (key, tuning(key, variant).hash());
         assert_eq!(written.try_iter().collect::<Vec<_>>(), [hash(1, 0), hash(1, 1), hash(2, 1)]);
+    }
+
+    #[test]
+    fn a_writer_that_panics_loses_the_tuning_in_its_hands_and_the_next_one_begins_another() {
+        static WRITTEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+        let write = |_: &Path, tuning: Tuning| {
+            assert_ne!(tuning.key(), 1, "as the test asks");
+            WRITTEN.lock().unwrap().push(tuning.key());
+        };
+        let queue: &Queue = Box::leak(Box::new(Queue::new(write, Queue::start_thread)));
+        let file = Path::new("tuning.toml");
+        queue.push(file, tuning(1, 0));
+        settle(queue);
+        assert!(queue.waiting().tunings.is_empty(), "nobody tries for ever what panics");
+        [2, 3].into_iter().for_each(|key| queue.push(file, tuning(key, 0)));
+        settle(queue);
+        assert_eq!(*WRITTEN.lock().unwrap(), [2, 3]);
+    }
+
+    #[test]
+    fn without_a_thread_a_tuning_waits_for_the_next_one_and_a_thread() {
+        static WRITTEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+        static HAS_THREADS: AtomicBool = AtomicBool::new(false);
+        let write = |_: &Path, tuning: Tuning| WRITTEN.lock().unwrap().push(tuning.key());
+        let start = |queue: &'static Queue| HAS_THREADS.load(Ordering::SeqCst) && queue.start_thread();
+        let queue: &Queue = Box::leak(Box::new(Queue::new(write, start)));
+        let file = Path::new("tuning.toml");
+        [1, 2].into_iter().for_each(|key| queue.push(file, tuning(key, 0)));
+        assert_eq!(queue.waiting().tunings.len(), 2);
+        HAS_THREADS.store(true, Ordering::SeqCst);
+        queue.push(file, tuning(3, 0));
+        settle(queue);
+        assert_eq!(*WRITTEN.lock().unwrap(), [1, 2, 3]);
     }
 }
