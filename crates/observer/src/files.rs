@@ -131,9 +131,10 @@ impl Files {
         if new.is_empty() {
             return;
         }
-        let wanted = self.open_of(folder.uid()) + new.len();
         if listing.is_whole {
-            self.close_removed(folder, listing, wanted.saturating_sub(self.most.per_user), found);
+            let of_user = (self.open_of(folder.uid()) + new.len()).saturating_sub(self.most.per_user);
+            let in_all = (self.open.len() + new.len()).saturating_sub(self.most.in_all);
+            self.close_removed(folder, listing, of_user.max(in_all), found);
         }
         let of_user = self.most.per_user.saturating_sub(self.open_of(folder.uid()));
         let room = of_user.min(self.most.in_all.saturating_sub(self.open.len()));
@@ -215,95 +216,4 @@ fn refuse(found: &mut Look, (folder, name): &Key, why: &Unreadable) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use airamp_telemetry::{Identity, create};
-
-    use super::*;
-
-    /// A folder in which files come and go whose process, this one, lives.
-    struct Place {
-        base: tempfile::TempDir,
-        template: Vec<u8>,
-        made: u64,
-    }
-
-    impl Place {
-        fn new() -> Self {
-            let base = tempfile::tempdir().unwrap();
-            create(Some(base.path()), &Identity::of_this_process("0", 0)).unwrap();
-            let folder = folders(Some(base.path())).pop().unwrap();
-            let file = folder.path().join(&folder.files()[0]);
-            let template = std::fs::read(&file).unwrap();
-            std::fs::remove_file(file).unwrap();
-            Self { base, template, made: 0 }
-        }
-
-        fn folder(&self) -> PathBuf {
-            folders(Some(self.base.path())).pop().unwrap().path().to_path_buf()
-        }
-
-        fn add(&mut self, files: usize) -> Vec<PathBuf> {
-            let folder = self.folder();
-            let names =
-                (self.made..).take(files).map(|number| folder.join(format!("1-{number:016x}.airamp")));
-            let names: Vec<PathBuf> = names.collect();
-            self.made += files as u64;
-            names.iter().for_each(|name| std::fs::write(name, &self.template).unwrap());
-            names
-        }
-    }
-
-    fn files(base: &Path, most: Most) -> Files {
-        Files { most, longest: Duration::MAX, ..Files::new(vec![base.to_path_buf()]) }
-    }
-
-    #[test]
-    fn files_that_were_removed_are_read_on_until_their_user_has_too_many_open() {
-        let mut place = Place::new();
-        let mut files = files(place.base.path(), Most { in_all: 100, per_user: 5 });
-        let mut seen = BTreeSet::new();
-        for round in 0..4 {
-            let added = place.add(3);
-            let look = files.look();
-            assert!(files.open.len() <= 5, "{} in round {round}", files.open.len());
-            seen.extend(look.readings.iter().map(|reading| reading.id));
-            look.lost
-                .iter()
-                .for_each(|id| assert!(seen.remove(id), "the others hear of everyone who was closed"));
-            let open: BTreeSet<u64> = files.open.values().map(|open| open.id).collect();
-            assert_eq!((open.len(), &open), (if round == 0 { 3 } else { 5 }, &seen));
-            let is_open = |name: &PathBuf| files.open.keys().any(|(folder, own)| folder.join(own) == *name);
-            assert!(added.iter().all(is_open), "those with a name come first");
-            added.iter().for_each(|name| std::fs::remove_file(name).unwrap());
-            assert_eq!(files.look().readings.len(), files.open.len(), "they are read on");
-        }
-    }
-
-    #[test]
-    fn no_more_files_are_open_than_may_be_in_all() {
-        let mut place = Place::new();
-        let mut files = files(place.base.path(), Most { in_all: 4, per_user: 5 });
-        place.add(6);
-        for _ in 0..2 {
-            assert_eq!((files.look().readings.len(), files.open.len()), (4, 4));
-        }
-    }
-
-    #[test]
-    fn what_was_read_for_the_last_time_is_forgotten_when_it_is_known_not_to_be_there() {
-        let place = Place::new();
-        let folder = folders(Some(place.base.path())).pop().unwrap();
-        let mut files = Files::new(Vec::new());
-        let mut left = |done: &[&str], is_whole| {
-            files.done.insert(place.folder(), done.iter().map(|name| (*name).to_owned()).collect());
-            files.forget_done(&folder, &Listing { names: vec!["b".to_owned()], is_whole });
-            files.done[&place.folder()].len()
-        };
-        assert_eq!((left(&["a", "b"], false), left(&["a", "b"], true)), (2, 1));
-        let many: Vec<String> = (0..=MOST_DONE).map(|number| format!("b{number}")).collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!((left(&many[1..], false), left(&many, false)), (MOST_DONE, 0));
-    }
-}
+mod tests;

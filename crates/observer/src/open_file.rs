@@ -67,7 +67,7 @@ impl Open {
         let process = if gone {
             ProcessState::Gone
         } else if snapshot.pid_is_ours {
-            self.running(snapshot.pid)
+            self.running(proc::state(snapshot.pid))
         } else {
             ProcessState::Foreign
         };
@@ -97,8 +97,7 @@ impl Open {
     }
 
     /// A process is blocked if it is at two looks: everyone who reads a disk is for a moment.
-    fn running(&mut self, pid: u32) -> ProcessState {
-        let state = proc::state(pid);
+    fn running(&mut self, state: Option<char>) -> ProcessState {
         let blocked = state == Some('D');
         let before = std::mem::replace(&mut self.blocked_before, blocked);
         match state {
@@ -108,3 +107,6 @@ impl Open {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

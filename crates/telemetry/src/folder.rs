@@ -151,14 +151,19 @@ pub(crate) fn file_name(pid: u32, random: u64) -> String {
 }
 
 fn entries(folder: BorrowedFd<'_>, wanted: impl Fn(&str) -> bool) -> Listing {
+    entries_of(folder, MOST_ENTRIES, wanted)
+}
+
+/// Among the first `most` entries.
+fn entries_of(folder: BorrowedFd<'_>, most: usize, wanted: impl Fn(&str) -> bool) -> Listing {
     let Ok(listing) = rustix::fs::Dir::read_from(folder) else { return Listing::default() };
     let (mut names, mut seen) = (Vec::new(), 0);
-    for entry in listing.take(MOST_ENTRIES) {
+    for entry in listing.take(most) {
         let Ok(entry) = entry else { return Listing { names, is_whole: false } };
         seen += 1;
         names.extend(entry.file_name().to_str().ok().filter(|name| wanted(name)).map(str::to_owned));
     }
-    Listing { names, is_whole: seen < MOST_ENTRIES }
+    Listing { names, is_whole: seen < most }
 }
 
 fn is_plain(status: &Stat) -> bool {
@@ -210,6 +215,25 @@ mod tests {
         assert!(own(on_disk.path(), true).is_ok());
         let refused = own(on_disk.path(), false).expect_err("a disk that nobody has named");
         assert!(refused.to_string().contains("AIRAMP_TELEMETRY_DIR"), "{refused}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_read_to_its_end_is_not_whole() {
+        let base = tempfile::tempdir().expect("a folder");
+        (0..4).for_each(|number| std::fs::write(base.path().join(number.to_string()), "").expect("a file"));
+        let folder = std::fs::File::open(base.path()).expect("the folder");
+        let listed = |most| {
+            let listing = entries_of(folder.as_fd(), most, |_| true);
+            (listing.names.len(), listing.is_whole)
+        };
+        // The folder itself and the one above it are entries too.
+        assert_eq!((listed(7), listed(6), listed(3)), ((6, true), (6, false), (3, false)));
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_not_taken_for_an_empty_folder() {
+        let no_folder = tempfile::tempfile().expect("a file");
+        assert_eq!(entries(no_folder.as_fd(), |_| true), Listing { names: Vec::new(), is_whole: false });
     }
 
     #[test]
