@@ -252,6 +252,18 @@ def compressed_calls(comm):
     return calls.value if ask(comm, ctypes.byref(calls)) == 0 else None
 
 
+def compressed_by_telemetry():
+    """How many calls of this process the preloaded library compressed, by what it tells operators; None without it."""
+    library = os.environ.get("LD_PRELOAD")
+    if not library:
+        return None
+    tool = os.path.join(os.path.dirname(library.split(":")[0]), "airamp")
+    shown = subprocess.run([tool, "status", "--json"], capture_output=True, env=dict(os.environ, LD_PRELOAD=""))
+    jobs = json.loads(shown.stdout)["jobs"] if shown.stdout else []
+    mine = [rank for job in jobs for rank in job["ranks"] if rank.get("pid") == os.getpid()]
+    return sum(rank["totals"]["compressed_calls"] for rank in mine) if mine else None
+
+
 def plan_of(comm):
     """What the library does next with each class of calls of that ncclComm_t, a byte for each; None where nothing is agreed
     on. A byte of 0x40 to 0x4f means compressed, of 0x80 and more that the class is being tried."""
