@@ -6,6 +6,7 @@
         python3 tests/gpu/kernels.py --sanitize                                 each kernel once, ragged sizes
 
 Needs PyTorch with CUDA and nothing else; what is expected comes from wire_format.py beside this file.
+A kernel's rate is compared with that of a copy that moves as many bytes, read and written, in the same run.
 Exit status: 0 all right, 1 wrong bits or slower than asked for (--floor, percent of a copy's rate), 77 no GPU.
 """
 
@@ -286,14 +287,36 @@ def copy_rate(driver, size, sets):
     return 2 * size / milliseconds([copy(*pair) for pair in buffers]) / 1e6
 
 
-def measured(kernels, kind, form, size, sets, ranks):
-    """GB/s of each kernel on buffers of `size` bytes of elements; with `ranks` packets where it sums."""
+def sets_of(size):
+    """So many buffers of `size` bytes that no cache helps."""
+    return max(3, 512 * MIB // size)
+
+
+class Copies:
+    """The rates of copies by the bytes that they move, in steps of 4 MiB; each is measured once."""
+
+    STEP = 4 * MIB
+
+    def __init__(self, driver):
+        self.driver = driver
+        self.rates = {}
+
+    def rate(self, moved):
+        size = max(1, round(moved / 2 / self.STEP)) * self.STEP
+        if size not in self.rates:
+            self.rates[size] = copy_rate(self.driver, size, sets_of(size))
+        return self.rates[size]
+
+
+def measured(kernels, kind, form, size, ranks):
+    """Of each kernel on buffers of `size` bytes of elements, with `ranks` packets where it sums: its name, the
+    bytes that it moves, and its GB/s."""
     dtype = DTYPES[kind]
     count = size // dtype.itemsize
     blocks, packet = wire.blocks_of(count), wire.packet_bytes(count)
     stats = torch.zeros(COUNTERS, dtype=torch.int64, device="cuda")
     buffers = []
-    for number in range(sets):
+    for number in range(sets_of(size)):
         generator = torch.Generator(device="cuda").manual_seed(number)
         source = torch.randn(count, device="cuda", generator=generator).to(dtype)
         packets = torch.empty(ranks * packet, dtype=torch.uint8, device="cuda")
@@ -322,27 +345,28 @@ def measured(kernels, kind, form, size, sets, ranks):
             lambda s, p, o: kernels.reduce(kind, p, packet, ranks, count, form, 0, o, stats),
         )
     for name, (moved, job) in jobs.items():
-        yield name, moved / milliseconds([job(*set_) for set_ in buffers]) / 1e6
+        yield name, moved, moved / milliseconds([job(*set_) for set_ in buffers]) / 1e6
 
 
 def measure(kernels, driver, sizes, ranks_list, floor, forms):
     enough = True
+    copies = Copies(driver)
     for size in sizes:
-        sets = max(3, 512 * MIB // size)
-        copy = copy_rate(driver, size, sets)
-        print(f"\n{size // MIB} MiB of elements; a copy moves {copy:.0f} GB/s, read and written.")
-        print("GB/s, percent of the copy's:")
-        print(f"{'kernel':28}{'':6}" + "".join(f"{form:>14}" for form in forms))
+        print(f"\n{size // MIB} MiB of elements; a copy of as many bytes moves {copies.rate(2 * size):.0f} GB/s.")
+        print("GB/s, and percent of a copy that moves as many bytes as the kernel:")
+        print(f"{'kernel':28}{'':6}" + "".join(f"{form:>14}" for form in forms) + f"{'MiB moved':>11}{'copy':>7}")
         for kind in DTYPES:
             for ranks in ranks_list:
-                rows = [list(measured(kernels, kind, form, size, sets, ranks)) for form in forms]
+                rows = [list(measured(kernels, kind, form, size, ranks)) for form in forms]
                 for row in zip(*rows):
-                    if "ranks" not in row[0][0] and ranks != ranks_list[0]:
+                    name, moved, _ = row[0]
+                    if "ranks" not in name and ranks != ranks_list[0]:
                         continue
-                    rates = [rate for _, rate in row]
+                    copy = copies.rate(moved)
+                    rates = [rate for _, _, rate in row]
                     enough = enough and all(100 * rate >= floor * copy for rate in rates)
                     columns = "".join(f"{rate:8.0f} {100 * rate / copy:4.0f}%" for rate in rates)
-                    print(f"{row[0][0]:28}{kind:6}{columns}")
+                    print(f"{name:28}{kind:6}{columns}{moved / MIB:11.0f}{copy:7.0f}")
     return enough
 
 
