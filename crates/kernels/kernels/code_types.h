@@ -56,6 +56,9 @@ struct E4M3 {
 
 #if HAS_FP8_INSTRUCTIONS
     static DEVICE void decode(u32 codes, float* q) {
+        // Not by a shift: the conversion takes either half of a word.
+        u16 half[2];
+        asm("mov.b32 {%0, %1}, %2;" : "=h"(half[0]), "=h"(half[1]) : "r"(codes));
         UNROLL for (int pair = 0; pair < 2; ++pair) {
             asm("{ .reg .b32 both; .reg .b16 low, high;\n"
                 "cvt.rn.f16x2.e4m3x2 both, %2;\n"
@@ -63,7 +66,7 @@ struct E4M3 {
                 "cvt.f32.f16 %0, low;\n"
                 "cvt.f32.f16 %1, high; }"
                 : "=f"(q[2 * pair]), "=f"(q[2 * pair + 1])
-                : "h"((u16)(codes >> (16 * pair))));
+                : "h"(half[pair]));
         }
     }
     static DEVICE u32 encode(const float* x, float reciprocal) {
@@ -147,6 +150,25 @@ struct Int8 {
         decode_pair(bytes_of<0x4342>(shifted, 0x64646464u), q + 2);
 #else
         UNROLL for (int i = 0; i < 4; ++i) q[i] = (float)(signed char)(codes >> (8 * i));
+#endif
+    }
+
+    // Adds what four codes stand for under a scale to sums, or makes it the sums if it is the FIRST.
+    template <bool FIRST> static DEVICE void add(u32 codes, float scale, float* sum) {
+#if ARITHMETIC_IS_CHEAPEST
+        constexpr i32 BIAS_BITS = 0x4b400000;
+        const float bias = 0x1.8p23f;
+        UNROLL for (int i = 0; i < 4; ++i) {
+            // A byte with its sign, onto the bits of 1.5 · 2^23: that number plus the code.
+            float biased = float_of((u32)dot_bytes(codes, 1u << (8 * i), BIAS_BITS));
+            sum[i] = FIRST ? multiply_add(biased, scale, -bias * scale)
+                           : multiply_add(biased - bias, scale, sum[i]);
+        }
+#else
+        float q[4];
+        decode(codes, q);
+        UNROLL for (int i = 0; i < 4; ++i)
+            sum[i] = FIRST ? q[i] * scale : multiply_add(q[i], scale, sum[i]);
 #endif
     }
 #if defined(__CUDACC_RTC__)

@@ -29,6 +29,20 @@ struct TileBytes {
     }
 };
 
+// The scale words of a tile's BLOCKS blocks of both sides, from `held` on: two to a word.
+template <int BLOCKS> DEVICE void load_scale_words(const TileBytes& from, int held, u32* words) {
+    const u8* first = from.scale_words + 4 * held;
+    if constexpr (BLOCKS == 4) {
+        Words4 four = load((const Words4*)first);
+        UNROLL for (int b = 0; b < 4; ++b) words[b] = four.of[b];
+    } else if constexpr (BLOCKS == 2) {
+        Words2 two = load((const Words2*)first);
+        UNROLL for (int b = 0; b < 2; ++b) words[b] = two.of[b];
+    } else {
+        words[0] = *(const u32*)first;
+    }
+}
+
 template <class Element> DEVICE void load_codes(const TileBytes& from, int held, BlockCodes& into) {
     typedef Layout<Element> Layout;
     const u8* codes = from.codes + held * (2 * BLOCK);
@@ -42,18 +56,25 @@ template <class Element> DEVICE void load_codes(const TileBytes& from, int held,
     }
 }
 
-template <class Element> DEVICE void store_codes(const LaneCodes& codes, const Tile& tile, u8* packet) {
+// A lane's codes of one block.
+template <class Element> DEVICE void store_codes(const u32* codes, u8* block) {
     typedef Layout<Element> Layout;
-    u8* block = packet + tile.codes_at() + side() * BLOCK;
-    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-        if (tile.is_whole() || tile.has_block(held)) {
-            if (Layout::RUNS == 1) {
-                store((Words2*)(block + Layout::run_at(0)), Words2{{codes.of[held][0], codes.of[held][1]}});
-            } else {
-                *(u32*)(block + Layout::run_at(0)) = codes.of[held][0];
-                *(u32*)(block + Layout::run_at(1)) = codes.of[held][1];
-            }
-        }
-        block += 2 * BLOCK;
+    if (Layout::RUNS == 1) {
+        store((Words2*)(block + Layout::run_at(0)), Words2{{codes[0], codes[1]}});
+    } else {
+        *(u32*)(block + Layout::run_at(0)) = codes[0];
+        *(u32*)(block + Layout::run_at(1)) = codes[1];
     }
+}
+
+template <class Element> DEVICE void store_codes(const LaneCodes& codes, const Tile& tile, u8* packet) {
+    u8* block = packet + tile.codes_at() + side() * BLOCK;
+    if (tile.is_whole()) {
+        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
+            store_codes<Element>(codes.of[held], block + held * (2 * BLOCK));
+        return;
+    }
+    rarely_here();
+    UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
+        if (tile.has_block(held)) store_codes<Element>(codes.of[held], block + held * (2 * BLOCK));
 }

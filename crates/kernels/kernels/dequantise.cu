@@ -13,7 +13,7 @@ DEVICE void dequantise(const void* packets, u64 packet_stride, u64 blocks_per_pa
         Tile tile = cut.tile(number);
         LaneElements<Element> x;
         RankPackets packet = {(const u8*)packets + tile.packet * packet_stride, 0, 1, 1.0f,
-                              tag.of_rank(tile.packet), stats == nullptr ? nullptr : &group};
+                              tag.of_rank(tile.packet), {&group, stats != nullptr}};
         read_tile<Format, Element>(packet, tile, x);
         store_elements<Element>(x, tile, staging, (typename Element::Bits*)output + tile.start);
     }

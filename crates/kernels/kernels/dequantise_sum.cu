@@ -9,15 +9,15 @@ DEVICE void dequantise_sum(const void* packets, u64 packet_stride, u32 ranks, u6
     SHARED Staging<Element> staging;
     begin_stats(&group, stats);
     RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f,
-                       tag, stats == nullptr ? nullptr : &group};
-    const LaneTag tag_of_lane(0, all);
+                       tag, {&group, stats != nullptr}};
     Whole cut(count);
+    if (warp_in_grid() < cut.tiles) check_tags(all);
     NO_UNROLL for (u32 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
         // Else counters beside it take registers.
         forget(number);
         Tile tile = cut.tile(number);
         LaneElements<Element> x;
-        sum_tiles<Format, Element, 8>(all, tag_of_lane, tile, x);
+        sum_tiles<Format, Element, 8, true>(all, tile, x);
         store_elements<Element>(x, tile, staging, (typename Element::Bits*)output + tile.start);
     }
     end_stats(&group, stats);

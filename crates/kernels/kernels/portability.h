@@ -119,6 +119,14 @@ DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, 
 #define HAS_FP8_INSTRUCTIONS 0
 #endif
 
+// Where binary32 arithmetic is as fast as instructions are issued and permutations of bytes are not. On the CPU
+// too, for tests.
+#if defined(__CUDA_ARCH__) ? __CUDA_ARCH__ >= 890 : !defined(__CUDACC_RTC__) && !defined(__HIP__)
+#define ARITHMETIC_IS_CHEAPEST 1
+#else
+#define ARITHMETIC_IS_CHEAPEST 0
+#endif
+
 #if defined(__clang__) || defined(__CUDACC_RTC__)
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
@@ -152,6 +160,7 @@ DEVICE void forget(u32& word) { asm volatile("" : "+r"(word)); }
 #endif
 
 DEVICE u32 larger(u32 a, u32 b) { return a > b ? a : b; }
+DEVICE i32 larger(i32 a, i32 b) { return a > b ? a : b; }
 DEVICE u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
 DEVICE u64 smaller(u64 a, u64 b) { return a < b ? a : b; }
 // A NaN stays one.
@@ -180,6 +189,17 @@ template <u32 SELECTOR> DEVICE u32 bytes_of(u32 lower, u32 upper) {
     UNROLL for (int i = 0; i < 4; ++i)
         word |= (u32)((both >> (8 * ((SELECTOR >> (4 * i)) & 7))) & 0xffu) << (8 * i);
     return word;
+#endif
+}
+
+// The lower or the upper half of a word (`which`: 0 or 1) above 16 zeros.
+DEVICE u32 half_on_top(u32 word, u32 which) {
+#if defined(__CUDACC_RTC__)
+    u32 moved;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(moved) : "r"(word), "r"(0), "r"(0x1044 + 0x2200 * which));
+    return moved;
+#else
+    return (word >> (16 * which)) << 16;
 #endif
 }
 

@@ -14,7 +14,7 @@ DEVICE void quantise(const void* input, u64 count, void* packets, u64 packet_str
         LaneElements<Element> x;
         load_elements<Element>((const typename Element::Bits*)input + tile.start, tile, staging, x);
         u8* packet = (u8*)packets + tile.packet * packet_stride;
-        write_tile<Format, Element>(x, tile, tag, packet, stats == nullptr ? nullptr : &group);
+        write_tile<Format, Element>(x, tile, tag, packet, {&group, stats != nullptr});
     }
     end_stats(&group, stats);
 }

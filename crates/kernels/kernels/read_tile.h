@@ -16,13 +16,14 @@ struct RankPackets {
     const u8* first;
     u64 stride;
     u32 ranks;
-    float factor;  // of every decoded value
+    float factor;  // of every decoded value; NaN if one of the packets is known to be foreign
     Tag tag;  // of the first packet
-    AirampStats* stats;  // for foreign packets, or null
+    Counts counts;  // of foreign packets
 
     // With these a product with the scale stays exact: the factor may go into the scale.
     DEVICE bool has_plain_factor() const { return (bits_of(factor) & 0x7fffffu) == 0; }
     DEVICE const u8* of_rank(u32 rank) const { return first + rank * stride; }
+    DEVICE bool one_is_foreign() const { return factor != factor; }
     DEVICE bool is_foreign(u32 rank) const {
         const u64* found = (const u64*)of_rank(rank);
         return found[0] != tag.call || found[1] != tag.part + rank;
@@ -66,11 +67,23 @@ template <class Format> struct BlockReader {
     static DEVICE bool is_plain(const BlockCodes& in) {
         return scale_of(in.signed_scale) <= Float::plain_scale();
     }
-    // Adds a plain block. The product is exact, so it may be fused.
-    static DEVICE void add(const BlockCodes& in, float factor, float* sum) {
+    // Adds a plain block, or makes it the sum if it is the FIRST. The product is exact, so it may be fused.
+    template <bool FIRST> static DEVICE void add(const BlockCodes& in, float factor, float* sum) {
         float q[HELD], scale = scale_of(in.signed_scale) * factor;
         decode(in, q);
-        UNROLL for (int i = 0; i < HELD; ++i) sum[i] = multiply_add(q[i], scale, sum[i]);
+        UNROLL for (int i = 0; i < HELD; ++i)
+            sum[i] = FIRST ? q[i] * scale : multiply_add(q[i], scale, sum[i]);
+    }
+    // The same of a block that is marked as INT8: its scale has a sign.
+    template <bool FIRST> static DEVICE void add_int8(const BlockCodes& in, float factor, float* sum) {
+        float scale = in.signed_scale * -factor;
+        Int8::add<FIRST>(in.of[0], scale, sum);
+        Int8::add<FIRST>(in.of[1], scale, sum + 4);
+    }
+    // Whether blocks are INT8 and plain, by the largest of their signed scales' bits as signed integers: what
+    // is marked is negative, and smaller the smaller its scale.
+    static DEVICE bool are_plain_int8(i32 largest) {
+        return MARKED<Format> && largest <= (i32)(bits_of(Int8::plain_scale()) | 0x80000000u);
     }
     // Adds any block, by the letter of docs/wire-format.md.
     template <class Element> static DEVICE void add_exactly(const BlockCodes& in, float factor, float* sum) {
@@ -105,25 +118,41 @@ template <int BLOCKS> DEVICE void clear(float sum[BLOCKS][HELD]) {
 }
 
 // Adds a number of blocks of RANKS packets to the sums, all of which are asked for before the first is used.
-// Returns false if one is not plain; the sums mean nothing then.
-template <class Format, class Element, int RANKS, int BLOCKS>
-DEVICE bool add_blocks(TileBytes& from, int held, const RankPackets& packets, float sum[BLOCKS][HELD]) {
+// FIRST: those of rank 0 are among them, and the sums begin with them. Returns false if one is not plain; the
+// sums mean nothing then.
+template <class Format, class Element, int RANKS, int BLOCKS, bool FIRST>
+DEVICE bool add_blocks(TileBytes from, int held, const RankPackets& packets, float sum[BLOCKS][HELD]) {
     typedef BlockReader<Format> Reader;
     BlockCodes in[RANKS][BLOCKS];
+    u32 scale_words[RANKS][BLOCKS];
     UNROLL for (int r = 0; r < RANKS; ++r) {
-        UNROLL for (int b = 0; b < BLOCKS; ++b) {
-            load_codes<Element>(from, held + b, in[r][b]);
-            in[r][b].signed_scale = from.signed_scale(held + b);
-        }
+        load_scale_words<BLOCKS>(from, held, scale_words[r]);
+        UNROLL for (int b = 0; b < BLOCKS; ++b) load_codes<Element>(from, held + b, in[r][b]);
         from = from.behind(packets.stride);
+    }
+    i32 largest = (i32)0x80000000;
+    UNROLL for (int r = 0; r < RANKS; ++r)
+        UNROLL for (int b = 0; b < BLOCKS; ++b) {
+            u32 bits = half_on_top(scale_words[r][b], side());
+            in[r][b].signed_scale = float_of(bits);
+            largest = larger(largest, (i32)bits);
+        }
+    if (MARKED<Format> && !any_in_warp(!Reader::are_plain_int8(largest))) {
+        UNROLL for (int r = 0; r < RANKS; ++r)
+            UNROLL for (int b = 0; b < BLOCKS; ++b) {
+                if (FIRST && r == 0) Reader::template add_int8<true>(in[r][b], packets.factor, sum[b]);
+                else Reader::template add_int8<false>(in[r][b], packets.factor, sum[b]);
+            }
+        return true;
     }
     bool plain = true;
     UNROLL for (int r = 0; r < RANKS; ++r)
         UNROLL for (int b = 0; b < BLOCKS; ++b) {
-            plain = plain && Reader::is_plain(in[r][b]);
-            Reader::add(in[r][b], packets.factor, sum[b]);
+            if (MARKED<Format>) plain = plain && Reader::is_plain(in[r][b]);
+            if (FIRST && r == 0) Reader::template add<true>(in[r][b], packets.factor, sum[b]);
+            else Reader::template add<false>(in[r][b], packets.factor, sum[b]);
         }
-    return plain;
+    return MARKED<Format> ? plain : float_of((u32)largest) <= Reader::Float::plain_scale();
 }
 
 // Adds up the packets of a whole tile in the order of the ranks, RANKS of them at a time, and as many blocks
@@ -135,16 +164,24 @@ DEVICE bool add_up(const RankPackets& packets, const Tile& tile, LaneElements<El
     const TileBytes first = TileBytes::of<Element>(packets.first, tile);
     UNROLL for (int held = 0; held < HELD_BLOCKS; held += BLOCKS) {
         float sum[BLOCKS][HELD];
-        clear<BLOCKS>(sum);
-        TileBytes from = first;
-        if constexpr (RANKS != 4) {
-            plain = add_blocks<Format, Element, RANKS, BLOCKS>(from, held, packets, sum) && plain;
+        if (packets.ranks >= RANKS) {
+            plain = add_blocks<Format, Element, RANKS, BLOCKS, true>(first, held, packets, sum) && plain;
         } else {
-            u32 left = packets.ranks;
-            NO_UNROLL for (; left >= 4; left -= 4)
-                plain = add_blocks<Format, Element, 4, BLOCKS>(from, held, packets, sum) && plain;
-            NO_UNROLL for (; left != 0; --left)
-                plain = add_blocks<Format, Element, 1, BLOCKS>(from, held, packets, sum) && plain;
+            rarely_here();
+            clear<BLOCKS>(sum);
+        }
+        if constexpr (RANKS == 4) {
+            u32 rank = packets.ranks >= 4 ? 4 : 0;
+            NO_UNROLL for (; rank + 4 <= packets.ranks; rank += 4) {
+                forget(rank);
+                TileBytes from = first.behind(rank * packets.stride);
+                plain = add_blocks<Format, Element, 4, BLOCKS, false>(from, held, packets, sum) && plain;
+            }
+            NO_UNROLL for (; rank < packets.ranks; ++rank) {
+                forget(rank);
+                TileBytes from = first.behind(rank * packets.stride);
+                plain = add_blocks<Format, Element, 1, BLOCKS, false>(from, held, packets, sum) && plain;
+            }
         }
         UNROLL for (int b = 0; b < BLOCKS; ++b) narrow<Element>(sum[b], held + b, x);
     }
@@ -197,42 +234,45 @@ struct LaneTag {
         packet = packets.of_rank(rank);
         wanted = packets.tag.of_rank(rank).words();
     }
-    DEVICE Words4 found() const { return load((const Words4*)packet); }
-    // The lanes whose packet is foreign. Those without a rank of their own repeat what that of rank 0 says.
-    DEVICE u32 foreign(const Words4& found) const {
-        return votes_in_warp(((found.of[0] ^ wanted.of[0]) | (found.of[1] ^ wanted.of[1]) |
-                              (found.of[2] ^ wanted.of[2]) | (found.of[3] ^ wanted.of[3])) != 0);
+    // Lanes without a rank of their own repeat what that of rank 0 says.
+    DEVICE bool is_foreign() const {
+        Words4 found = load((const Words4*)packet);
+        return ((found.of[0] ^ wanted.of[0]) | (found.of[1] ^ wanted.of[1]) |
+                (found.of[2] ^ wanted.of[2]) | (found.of[3] ^ wanted.of[3])) != 0;
     }
 };
+
+// Looks for foreign packets. A warp does it once and not for every tile, since it waits for the answer.
+DEVICE void check_tags(RankPackets& packets) {
+    u32 foreign = 0;
+    NO_UNROLL for (u32 rank = 0; rank < packets.ranks; rank += WARP)
+        foreign |= votes_in_warp(LaneTag(rank, packets).is_foreign());
+    if (foreign != 0) packets.factor = float_of(F32::NOT_A_NUMBER);
+}
 
 // One foreign packet makes all of the sum NaN. Rare, so short rather than fast.
 template <class Element>
 DEVICE void spoil(const RankPackets& packets, const Tile& tile, LaneElements<Element>& x) {
     rarely_here();
     set_not_a_number<Element>(~0u, x);
-    if (packets.stats == nullptr || !tile.is_first() || thread_in_group() % WARP != 0) return;
+    if (!packets.counts.wanted || !tile.is_first() || thread_in_group() % WARP != 0) return;
     u64 foreign = 0;
     NO_UNROLL for (u32 rank = 0; rank < packets.ranks; ++rank) foreign += packets.is_foreign(rank);
-    add_atomically(&packets.stats->foreign, foreign);
+    add_atomically(&packets.counts.group->foreign, foreign);
 }
 
-// The sum of the ranks' tiles, of which each lane asks for IN_FLIGHT blocks at a time (4 or 8).
-template <class Format, class Element, int IN_FLIGHT>
-DEVICE void sum_tiles(const RankPackets& packets, const LaneTag& tag, const Tile& tile,
-                      LaneElements<Element>& x) {
+// The sum of the ranks' tiles, of which each lane asks for IN_FLIGHT blocks at a time (4 or 8). FOR_TWO:
+// two ranks are to be as fast as more. Tags have been checked.
+template <class Format, class Element, int IN_FLIGHT, bool FOR_TWO>
+DEVICE void sum_tiles(const RankPackets& packets, const Tile& tile, LaneElements<Element>& x) {
     bool done = false;
     if (tile.is_whole()) {
-        if (packets.ranks == 2) done = add_up<Format, Element, 2, IN_FLIGHT>(packets, tile, x);
+        if (FOR_TWO && packets.ranks == 2) done = add_up<Format, Element, 2, IN_FLIGHT>(packets, tile, x);
         else done = add_up<Format, Element, 4, IN_FLIGHT>(packets, tile, x);
     }
     if (!done) add_up_exactly<Format, Element>(packets, tile, x);
     if (!KEEPS_NAN) set_not_a_number<Element>(non_finite_elements<Format, Element>(packets, tile), x);
-    u32 foreign = tag.foreign(tag.found());
-    NO_UNROLL for (u32 rank = WARP; rank < packets.ranks; rank += WARP) {
-        LaneTag further(rank, packets);
-        foreign |= further.foreign(further.found());
-    }
-    if (foreign != 0) spoil<Element>(packets, tile, x);
+    if (packets.one_is_foreign()) spoil<Element>(packets, tile, x);
 }
 
 // The same of a single packet.

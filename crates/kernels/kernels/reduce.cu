@@ -21,19 +21,20 @@ DEVICE void reduce(const void* packets, u64 packet_stride, u32 ranks, u64 count,
                    Tag out_tag, void* out_packet, AirampStats* stats) {
     SHARED AirampStats group;
     begin_stats(&group, stats);
-    AirampStats* counted = stats == nullptr ? nullptr : &group;
+    const Counts counts = {&group, stats != nullptr};
     RankPackets all = {(const u8*)packets, packet_stride, ranks, average ? 1.0f / (float)ranks : 1.0f, tag,
-                       counted};
-    const LaneTag tag_of_lane(0, all);
+                       counts};
     Whole cut(count);
+    if (warp_in_grid() < cut.tiles) check_tags(all);
     NO_UNROLL for (u32 number = warp_in_grid(); number < cut.tiles; number += warps_in_grid()) {
         // Else counters beside it take registers.
         if (!IS_HEAVY<Element>) forget(number);
         Tile tile = cut.tile(number);
         LaneElements<Element> x;
-        sum_tiles<Format, Element, REDUCE_IN_FLIGHT<Element>>(all, tag_of_lane, tile, x);
+        // Two ranks add up with airamp_dequantise_sum_T.
+        sum_tiles<Format, Element, REDUCE_IN_FLIGHT<Element>, false>(all, tile, x);
         clear_behind_the_end<Element>(tile, x);
-        write_tile<Format, Element>(x, tile, out_tag, (u8*)out_packet, counted);
+        write_tile<Format, Element>(x, tile, out_tag, (u8*)out_packet, counts);
     }
     end_stats(&group, stats);
 }

@@ -14,6 +14,12 @@ struct AirampStats {
     u64 foreign;
 };
 
+// A group's counts, and whether anybody asked for them.
+struct Counts {
+    AirampStats* group;
+    bool wanted;
+};
+
 DEVICE void begin_stats(AirampStats* group, const AirampStats* total) {
     if (total == nullptr) return;
     if (thread_in_group() == 0) *group = AirampStats{0, 0, 0.0, 0.0, 0};

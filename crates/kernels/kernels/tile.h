@@ -43,7 +43,8 @@ DEVICE u64 tiles_of(u64 blocks) { return blocks / TILE_BLOCKS + (blocks % TILE_B
 struct Tile {
     u32 packet;
     u32 index;  // within the packet
-    u32 count;  // elements: 1024, or fewer in the packet's last tile
+    bool whole;
+    u32 count;  // elements: 1024 if it is whole, or what is left for the packet's last tile
     u64 start;  // its first element in the buffer
     u64 scale_words_at;  // in the packet
 
@@ -52,12 +53,13 @@ struct Tile {
         u64 before = index * (u64)TILE;
         start = first + before;
         scale_words_at = TAG_BYTES + blocks_of(elements) * BLOCK + index * (u64)TILE_SCALES;
-        count = (u32)smaller(elements - before, (u64)TILE);
+        whole = index < (u32)(elements / TILE);
+        count = whole ? TILE : (u32)(elements % TILE);
     }
 
     DEVICE u64 codes_at() const { return TAG_BYTES + index * (u64)TILE; }
     DEVICE bool is_first() const { return index == 0; }
-    DEVICE bool is_whole() const { return count == TILE; }
+    DEVICE bool is_whole() const { return whole; }
     // Whether error and signal are taken from the tile's first block.
     DEVICE bool is_sampled() const { return index % (SAMPLED_EVERY / TILE_BLOCKS) == 0; }
     // The tile's block of this lane's side, `held` of 0 to 3.

@@ -24,13 +24,13 @@ struct Scale {
 // From the largest magnitude of a block.
 template <class Codes> DEVICE Scale scale_for(float largest) {
     constexpr u32 LEAST_SCALE = (127 - 110) << 7;
-    if (largest == 0.0f) return {0.0f, 0.0f};
     // A product with 1 / M, corrected once by what is left over: the bits of the quotient.
     float product = largest * Codes::one_over_largest();
     float rest = multiply_add(-Codes::largest(), product, largest);
     float quotient = multiply_add(rest, Codes::one_over_largest(), product);
     u32 rounded_up = (bits_of(quotient) + 0xffffu) >> 16;
     float value = float_of(smaller(larger(rounded_up, LEAST_SCALE), Codes::LARGEST_SCALE) << 16);
+    if (largest == 0.0f) return {0.0f, 0.0f};
     return {value, reciprocal_of(value)};
 }
 
@@ -53,8 +53,8 @@ DEVICE void encode(const LaneElements<Element>& x, int held, float reciprocal, u
 // `possible`: in the block that this lane keeps.
 template <class Codes, class Element>
 DEVICE void count_saturated(const LaneElements<Element>& x, const float* reciprocal, u32 int8,
-                            bool possible, AirampStats* stats) {
-    if (stats == nullptr || !any_in_warp(possible)) return;
+                            bool possible, Counts counts) {
+    if (!counts.wanted || !any_in_warp(possible)) return;
     rarely_here();
     LaneElements<Element> again = x.forgotten();
     u32 saturated = 0;
@@ -63,18 +63,18 @@ DEVICE void count_saturated(const LaneElements<Element>& x, const float* recipro
         UNROLL for (int i = 0; i < HELD; ++i)
             saturated += magnitude(again.value(held, i) * reciprocal[held]) > largest;
     }
-    if (saturated != 0) add_atomically(&stats->saturated, (u64)saturated);
+    if (saturated != 0) add_atomically(&counts.group->saturated, (u64)saturated);
 }
 
 // `finite`: the block that this lane keeps has no other elements.
 template <class Codes, class Element> struct TileWriter {
-    static DEVICE void write(const LaneElements<Element>& x, float largest, bool, AirampStats* stats,
+    static DEVICE void write(const LaneElements<Element>& x, float largest, bool, Counts counts,
                              Written& written) {
         Scale scale = scale_for<Codes>(largest);
         written.scale_word = scale.word() | Codes::MARK;
         float reciprocal[HELD_BLOCKS];
         from_keepers(scale.reciprocal, reciprocal);
-        count_saturated<Codes, Element>(x, reciprocal, 0, may_saturate<Codes>(largest, scale), stats);
+        count_saturated<Codes, Element>(x, reciprocal, 0, may_saturate<Codes>(largest, scale), counts);
         UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
             encode<Codes, Element>(x, held, reciprocal[held], written.codes.of[held]);
     }
@@ -84,7 +84,7 @@ template <class Codes, class Element> struct TileWriter {
 template <class Element> struct MarkedWriter {
     template <class Choice>
     static DEVICE void write(const LaneElements<Element>& x, float largest, Choice takes_int8,
-                             AirampStats* stats, Written& written) {
+                             Counts counts, Written& written) {
         Scale scale = scale_for<Int8>(largest);
         float reciprocal[HELD_BLOCKS];
         from_keepers(scale.reciprocal, reciprocal);
@@ -92,12 +92,12 @@ template <class Element> struct MarkedWriter {
             encode<Int8, Element>(x, held, reciprocal[held], written.codes.of[held]);
         written.scale_word = scale.word() | Int8::MARK;
         bool int8 = takes_int8(written.codes);
-        if (any_in_warp(!int8)) write_e4m3(x, largest, int8, scale, reciprocal, stats, written);
-        else count_saturated<E4M3, Element>(x, reciprocal, ~0u, may_saturate<Int8>(largest, scale), stats);
+        if (any_in_warp(!int8)) write_e4m3(x, largest, int8, scale, reciprocal, counts, written);
+        else count_saturated<E4M3, Element>(x, reciprocal, ~0u, may_saturate<Int8>(largest, scale), counts);
     }
 
     static DEVICE void write_e4m3(const LaneElements<Element>& x, float largest, bool int8,
-                                  const Scale& scale, float* reciprocal, AirampStats* stats,
+                                  const Scale& scale, float* reciprocal, Counts counts,
                                   Written& written) {
         rarely_here();
         LaneElements<Element> again = x.forgotten();
@@ -112,22 +112,24 @@ template <class Element> struct MarkedWriter {
                 encode<E4M3, Element>(again, held, e4m3[held], written.codes.of[held]);
             }
         bool possible = int8 ? may_saturate<Int8>(largest, scale) : may_saturate<E4M3>(largest, other);
-        count_saturated<E4M3, Element>(again, reciprocal, are_int8, possible, stats);
+        count_saturated<E4M3, Element>(again, reciprocal, are_int8, possible, counts);
     }
 };
 
 template <class Element> struct TileWriter<MostlyInt8, Element> {
-    static DEVICE void write(const LaneElements<Element>& x, float largest, bool finite, AirampStats* stats,
+    static DEVICE void write(const LaneElements<Element>& x, float largest, bool finite, Counts counts,
                              Written& written) {
-        MarkedWriter<Element>::write(x, largest, [=](const LaneCodes&) { return finite; }, stats, written);
+        MarkedWriter<Element>::write(x, largest, [=](const LaneCodes&) { return finite; }, counts, written);
     }
 };
 
 template <class Element> struct TileWriter<Auto, Element> {
-    static DEVICE void write(const LaneElements<Element>& x, float largest, bool finite, AirampStats* stats,
+    static constexpr i32 LEAST = 17000;
+
+    static DEVICE void write(const LaneElements<Element>& x, float largest, bool finite, Counts counts,
                              Written& written) {
         auto choice = [=](const LaneCodes& codes) { return suits(codes) && finite; };
-        MarkedWriter<Element>::write(x, largest, choice, stats, written);
+        MarkedWriter<Element>::write(x, largest, choice, counts, written);
     }
 
     // Whether INT8 is the choice for the block that this lane keeps. Every code other than zero stands for
@@ -136,15 +138,33 @@ template <class Element> struct TileWriter<Auto, Element> {
         i32 worth[HELD_BLOCKS];
         UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
             worth[held] = 0;
+            UNROLL for (int word = 0; word < HELD / 4; ++word)
+                worth[held] = dot_bytes(codes.of[held][word], codes.of[held][word], worth[held]);
+        }
+        if (!any_in_warp(!surely_suits(worth))) return true;
+        rarely_here();
+        UNROLL for (int held = 0; held < HELD_BLOCKS; ++held)
             UNROLL for (int word = 0; word < HELD / 4; ++word) {
                 u32 four = codes.of[held][word];
+                forget(four);
                 // -128 in every byte of a code other than zero.
                 u32 others = (((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four) & 0x80808080u;
-                worth[held] = dot_bytes(four, four, worth[held]);
                 worth[held] = dot_bytes(others, 0x01010101u, worth[held]);
             }
-        }
-        return sum_over_block(worth) >= 17000;
+        return sum_over_block(worth) >= LEAST;
+    }
+
+    // Whether it is, of all blocks of a warp if it is so in all lanes, by what most blocks of usual elements
+    // fulfil: every two lanes that are 8 apart have their part of the squares, were no code zero. `squares`: a
+    // lane's sums.
+    static DEVICE bool surely_suits(const i32* squares) {
+        constexpr u32 PARTS = 8, UNIT = 256;
+        constexpr u32 PART = (LEAST + 128 * BLOCK + PARTS * UNIT - 1) / (PARTS * UNIT);
+        bool upper = (lane_of_block() & 8) != 0;
+        // In units of 256, rounded down, two blocks to a word.
+        u32 low = bytes_of<0x6521>(squares[0], squares[1]), high = bytes_of<0x6521>(squares[2], squares[3]);
+        u32 kept = (upper ? high : low) + exchange<8>(upper ? low : high);
+        return (~(kept + (0x8000 - PART) * 0x10001u) & 0x80008000u) == 0;
     }
 };
 

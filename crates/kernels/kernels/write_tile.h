@@ -47,20 +47,20 @@ DEVICE void sample(const LaneElements<Element>& x, const Written& written, Airam
     add_atomically(&stats->signal, signal);
 }
 
-// Writes a tile whole: tag, codes, scale words, and what is to be counted (`stats` may be null).
+// Writes a tile whole: tag, codes, scale words, and what is to be counted if anybody asked for it.
 template <class Format, class Element>
 DEVICE void write_tile(LaneElements<Element>& x, const Tile& tile, Tag tag, u8* packet,
-                       AirampStats* stats) {
+                       Counts counts) {
     u32 non_finite = 0;
     u32 largest = largest_magnitude<Element>(x);
     bool finite = largest < Element::INFINITE;
     bool unusual = any_in_warp(largest == 0 || !finite);
     if (unusual) non_finite = set_aside_non_finite<Element>(x, largest);
     Written written;
-    TileWriter<Format, Element>::write(x, Element::widen(largest), finite, stats, written);
-    if (stats != nullptr) {
-        if (unusual) count_non_finite_blocks(non_finite, stats);
-        if (tile.is_sampled()) sample<Format, Element>(x, written, stats);
+    TileWriter<Format, Element>::write(x, Element::widen(largest), finite, counts, written);
+    if (counts.wanted) {
+        if (unusual) count_non_finite_blocks(non_finite, counts.group);
+        if (tile.is_sampled()) sample<Format, Element>(x, written, counts.group);
     }
     if (non_finite != 0) mark_non_finite(non_finite, written);
     store_tile<Element>(written, tile, tag, packet);

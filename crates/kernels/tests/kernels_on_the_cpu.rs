@@ -185,6 +185,27 @@ fn the_choice_between_e4m3_and_int8_changes_where_the_codecs_does() {
     }
 }
 
+#[test]
+fn blocks_of_one_magnitude_are_chosen_for_as_the_codec_does() {
+    // The least scale belongs to them, so that the multiple of it is every element's code: also such that
+    // are at the edge of the choice although each lane has as much as the others.
+    for element in [Element::F32, Element::Bf16] {
+        let of_code = |code: u16| {
+            let bits = (f32::from(code) * f32::from_bits((127 - 110) << 23)).to_le_bytes();
+            bits[4 - element.size()..].repeat(128)
+        };
+        let input: Vec<u8> = (1..=127).flat_map(of_code).collect();
+        let choices = |block: &[u8]| is_int8(element, block);
+        assert!(input.chunks(128 * element.size()).map(choices).is_sorted(), "one edge");
+        assert_eq!((choices(&of_code(16)), choices(&of_code(17))), (false, true));
+        let tiles = input.repeat(8);
+        quantises_like_the_codec(GRID, element, &Buffer::of(&tiles, 0), Format::Auto, "in turn");
+        // And whole tiles of one code, in which all blocks choose alike.
+        let tiles: Vec<u8> = (1..=127).flat_map(|code| of_code(code).repeat(8)).collect();
+        quantises_like_the_codec(GRID, element, &Buffer::of(&tiles, 0), Format::Auto, "in tiles");
+    }
+}
+
 /// A buffer cut into packets of `blocks` blocks, by the codec.
 fn cut_by_the_codec(element: Element, input: &[u8], format: Format, blocks: usize, stride: usize) -> Vec<u8> {
     let pieces = input.chunks(blocks * 128 * element.size());
@@ -386,9 +407,34 @@ fn sums_of_one_to_eight_ranks_are_the_codecs() {
 fn sums_of_every_kind_of_input_are_the_codecs() {
     let mut numbers = Numbers::new(8);
     each_type_and_format(|element, format| {
-        for kind in KINDS {
-            let (packets, stride) = packets_of_ranks(element, format, 3, 1024, Some(kind), &mut numbers);
-            let all = Ranks { packets: &packets, stride, ranks: 3, average: false };
+        for (kind, ranks) in KINDS.into_iter().flat_map(|kind| [(kind, 2), (kind, 3), (kind, 9)]) {
+            let (packets, stride) = packets_of_ranks(element, format, ranks, 1024, Some(kind), &mut numbers);
+            let all = Ranks { packets: &packets, stride, ranks: ranks as u32, average: false };
+            sums_like_the_codec(element, format, all, 1024, 0);
+        }
+    });
+}
+
+#[test]
+fn one_block_unlike_all_others_is_added_up_as_the_codec_does() {
+    let mut numbers = Numbers::new(12);
+    let ranks = 9;
+    each_type_and_format(|element, format| {
+        for odd in 0..ranks {
+            let (mut packets, stride) =
+                packets_of_ranks(element, format, ranks, 1024, Some(Kind::Normal), &mut numbers);
+            let mut input = inputs::of_kind(Kind::Normal, element, 1024, &mut numbers);
+            let kind = [Kind::Spikes, Kind::Huge, Kind::AnyBits][odd % 3];
+            let block = 128 * element.size();
+            input[3 * odd % 8 * block..][..block].copy_from_slice(&inputs::of_kind(
+                kind,
+                element,
+                128,
+                &mut numbers,
+            ));
+            let packet = &mut packets[odd * stride..][..stride];
+            reference::quantise(element, &input, format, TAG.of_rank(odd), packet);
+            let all = Ranks { packets: &packets, stride, ranks: ranks as u32, average: odd % 2 == 0 };
             sums_like_the_codec(element, format, all, 1024, 0);
         }
     });
