@@ -15,10 +15,6 @@ use airamp_codec::{BLOCK, packet_bytes};
 const SMALL_PACKET_BLOCKS: usize = 2;
 /// Bytes of an element at most.
 const ELEMENT_BYTES: usize = 4;
-/// Pieces into which the result of a dry run's chunk is cut at most: with seven ranks, of which the room of seven packets
-/// holds one as elements of four bytes.
-pub(crate) const MOST_PIECES: usize = 7;
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
@@ -66,6 +62,15 @@ impl Layout {
     pub(crate) fn packets_per_piece(&self, chunk: Chunk, element_bytes: usize) -> usize {
         let fit = self.result_bytes(chunk.packet_elements) / (chunk.packet_elements * element_bytes);
         fit.clamp(1, self.packets_per_chunk())
+    }
+
+    /// Pieces into which the result of a dry run's chunk is cut at most, whatever its elements and its length: with seven ranks
+    /// seven, since the room of seven packets holds one as elements of four bytes.
+    pub(crate) fn most_pieces(&self) -> usize {
+        match self.shape.algorithm {
+            Algorithm::OneShot => 1,
+            Algorithm::TwoShot => self.ranks.div_ceil((self.ranks / ELEMENT_BYTES).max(1)),
+        }
     }
 
     /// All that packets of that size need.

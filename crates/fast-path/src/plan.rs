@@ -11,18 +11,21 @@ const MOST_PENDING: usize = 1000;
 /// What a step launches on one stream at most: quantise, copy, reduce and dequantise on the lane's (see
 /// `steps`), two kernels of the vendor's on the caller's. Records and waits do not count.
 const LAUNCHES_PER_STEP: usize = 4;
-/// A dry run dequantises in several pieces (see `dry_run`).
-const DRY_LAUNCHES_PER_STEP: usize = 3 + crate::layout::MOST_PIECES;
+/// The same without dequantising, which a dry run does in several pieces (see `dry_run`).
+const DRY_LAUNCHES_BESIDE_PIECES: usize = 3;
 /// What copies the counters and, in a dry run, the samples, of which few lie across a border.
 const OTHER_LAUNCHES: usize = 20;
 
 /// Steps of one call at most.
 pub const MOST_STEPS: usize = 240;
-/// Steps of a dry run at most.
-pub(crate) const MOST_DRY_STEPS: usize = 96;
 
 const _: () = assert!(MOST_STEPS * LAUNCHES_PER_STEP + OTHER_LAUNCHES < MOST_PENDING);
-const _: () = assert!(MOST_DRY_STEPS * DRY_LAUNCHES_PER_STEP + OTHER_LAUNCHES < MOST_PENDING);
+
+/// Steps of a dry run at most: the fewer, the more pieces each has.
+pub(crate) fn most_dry_steps(layout: &Layout) -> usize {
+    let launches = DRY_LAUNCHES_BESIDE_PIECES + layout.most_pieces();
+    ((MOST_PENDING - OTHER_LAUNCHES - 1) / launches).min(MOST_STEPS)
+}
 
 /// Chunks that are in flight at once: one on the wire, one in the kernels; one alone in shapes that take turns.
 pub(crate) const SLOTS: usize = 2;
@@ -39,7 +42,7 @@ pub enum Unsuitable {
     Empty,
     #[error("the arena is too small for one step")]
     ArenaTooSmall,
-    #[error("the call would take more than {MOST_STEPS} steps, or its dry run more than {MOST_DRY_STEPS}")]
+    #[error("the call would take more than {MOST_STEPS} steps, or its dry run too many")]
     TooLong,
     #[error("so many ranks do not use that shape")]
     ForeignShape,
@@ -110,7 +113,7 @@ impl Plan {
         if most_live < least || most == 0 {
             return Err(Unsuitable::ArenaTooSmall);
         }
-        let most_steps = if dry { MOST_DRY_STEPS } else { MOST_STEPS };
+        let most_steps = if dry { most_dry_steps(&layout) } else { MOST_STEPS };
         if count.div_ceil(most * packets) > most_steps {
             return Err(Unsuitable::TooLong);
         }

@@ -110,6 +110,8 @@ struct Gap {
     with: bool,
     /// Nothing is learnt from it: it was disturbed, or is too short.
     void: bool,
+    /// There is no room for kernels in it.
+    is_short: bool,
     probed: bool,
     launched: u32,
     /// When the next kernel is due.
@@ -125,6 +127,8 @@ pub struct Scheduler {
     /// The rate is kept whatever the outlook says.
     not_before_ns: u64,
     gap: Option<Gap>,
+    /// The last one that was measured, until the burst behind it is over.
+    before: Option<Gap>,
     trials: [Trial; CLASSES],
     /// Found out when a gap was over, and not told yet.
     slows: Option<Verdict>,
@@ -138,6 +142,7 @@ impl Scheduler {
             max_idle_ns: limits.max_idle_ns,
             not_before_ns: 0,
             gap: None,
+            before: None,
             trials: [Trial::NEW; CLASSES],
             slows: None,
         }
@@ -150,14 +155,14 @@ impl Scheduler {
     pub fn act(&mut self, moment: &Moment) -> Act {
         let Moment { now_ns, outlook, hindered } = *moment;
         let Some(outlook) = outlook else {
-            self.gap = None;
+            (self.gap, self.before) = (None, None);
             return Act::Sleep { until_ns: now_ns + LOOK_WITHOUT_RHYTHM_NS };
         };
         let gap = match &mut self.gap {
             Some(gap) if gap.is_of(&outlook) => gap,
             _ => {
-                self.leave(outlook.last_call_ns);
                 let gap = self.enter(&outlook, now_ns);
+                self.leave(&gap);
                 self.gap.insert(gap)
             }
         };
@@ -230,14 +235,14 @@ impl Scheduler {
         self.slows.take()
     }
 
-    /// The burst behind the gap is over, of which that was the last call.
-    fn leave(&mut self, last_call_ns: u64) {
-        let Some(gap) = self.gap.take().filter(|gap| !gap.void && gap.probed) else { return };
-        if gap.with && gap.launched == 0 {
-            return;
-        }
-        let took_ns = last_call_ns.saturating_sub(gap.last_call_ns);
-        let found = self.trials[gap.class].job_took(gap.with, took_ns);
+    /// Another gap begins: between two calls of a burst, or behind its last one.
+    fn leave(&mut self, next: &Gap) {
+        let tells = |gap: &Gap| !gap.void && gap.probed && !(gap.with && gap.launched == 0);
+        self.before = self.gap.take().filter(tells).or(self.before.take());
+        // Not over as long as calls follow each other; nor where a call is counted and not heard of yet.
+        let is_over = |gap: &mut Gap| !next.is_short && next.last_call_ns > gap.last_call_ns;
+        let Some(gap) = self.before.take_if(is_over) else { return };
+        let found = self.trials[gap.class].job_took(gap.with, next.last_call_ns - gap.last_call_ns);
         self.slows = found.map(|what| verdict(gap.class, what)).or(self.slows.take());
     }
 
@@ -266,6 +271,7 @@ impl Scheduler {
             ends_ns: ends_ns.max(PROBE_LEAD_NS),
             with,
             void,
+            is_short: too_short,
             probed: false,
             launched: 0,
             next_ns: first_ns,

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::arena::STATS_ROOM;
-use crate::layout::MOST_PIECES;
 use proptest::prelude::*;
 
 const ARENA: usize = 16 << 20;
@@ -41,6 +40,21 @@ fn the_usual_shape_cuts_as_it_always_has() {
     assert_eq!(cut(900001, 3, 300_000), Ok((7, 42880)));
     assert_eq!(cut(33554432, 4, ARENA), Ok((5, 1677824)));
     assert_eq!(cut(100000007, 8, ARENA), Ok((13, 961664)));
+}
+
+#[test]
+fn a_gibibyte_of_any_type_can_be_tried_by_a_common_number_of_ranks() {
+    let counts = [1 << 28, 1 << 29];
+    let tried = |ranks, count| {
+        let mut shapes = Shape::candidates(ranks).iter();
+        shapes.any(|shape| Plan::dry(count, ranks, ARENA, *shape).is_ok())
+    };
+    let untried: Vec<_> = [2, 4, 8, 16, 32, 64]
+        .into_iter()
+        .flat_map(|ranks| counts.map(|count| (ranks, count)))
+        .filter(|(ranks, count)| !tried(*ranks, *count))
+        .collect();
+    assert_eq!(untried, []);
 }
 
 #[test]
@@ -222,8 +236,8 @@ fn a_dry_run_too_long_says_so_and_the_call_itself_may_still_do() {
     for ranks in [2, 3, 4, 7, 8, 64] {
         for shape in Shape::candidates(ranks) {
             let layout = Layout { shape: *shape, ranks, dry: true };
-            let most = layout.largest_packet(ARENA) * layout.packets_per_chunk() * MOST_DRY_STEPS;
-            assert_eq!(Plan::dry(most, ranks, ARENA, *shape).unwrap().steps, MOST_DRY_STEPS);
+            let most = layout.largest_packet(ARENA) * layout.packets_per_chunk() * most_dry_steps(&layout);
+            assert_eq!(Plan::dry(most, ranks, ARENA, *shape).unwrap().steps, most_dry_steps(&layout));
             assert_eq!(Plan::dry(most + 1, ranks, ARENA, *shape), Err(Unsuitable::TooLong));
             assert!(Plan::new(most + 1, ranks, ARENA, *shape).is_ok());
         }
@@ -240,7 +254,7 @@ proptest! {
     ) {
         for plan in all_of(count, ranks, arena) {
             prop_assert!(plan.layout().arena_bytes(plan.packet_elements) <= arena);
-            let most = if plan.dry { MOST_DRY_STEPS } else { MOST_STEPS };
+            let most = if plan.dry { most_dry_steps(&plan.layout()) } else { MOST_STEPS };
             prop_assert!(plan.steps <= most);
             let mut next = 0;
             for piece in (0..plan.steps).flat_map(|step| plan.pieces(step, size)) {
@@ -266,7 +280,7 @@ proptest! {
                 };
                 prop_assert!(plan.pieces(step, size).all(|piece| piece.elements * size <= behind_packets));
                 prop_assert!(plan.shape.algorithm == Algorithm::OneShot || plan.ranks * chunk.stride() <= behind_packets);
-                prop_assert!(pieces <= MOST_PIECES);
+                prop_assert!(pieces <= plan.layout().most_pieces());
             }
         }
     }

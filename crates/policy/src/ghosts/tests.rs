@@ -168,6 +168,30 @@ fn a_job_that_is_only_uneven_keeps_them() {
 }
 
 #[test]
+fn a_burst_is_over_with_its_last_call_whenever_somebody_looks() {
+    let mut world = World::new(100 * MS, sleepy);
+    for _ in 0..80 {
+        let before_ns = world.last_call_ns;
+        let without = world.gap().len() == 1;
+        // Behind gaps without kernels somebody looks at once, when a call is counted but not heard of, and between two calls.
+        let looks = [before_ns, world.last_call_ns].into_iter().filter(|_| without);
+        for last_call_ns in looks {
+            let outlook = Outlook {
+                last_call_ns,
+                earliest_ns: last_call_ns + 190 * US,
+                next_ns: last_call_ns + 200 * US,
+                calls: world.calls,
+            };
+            world.scheduler.act(&Moment { now_ns: world.now_ns, outlook: Some(outlook), hindered: false });
+            world.verdicts.extend(world.scheduler.slows());
+        }
+        world.call(world.last_call_ns + 1_000 * US);
+    }
+    let helps = |verdict: &Verdict| matches!(verdict.what, Finding::Helps(_));
+    assert!(!world.verdicts.is_empty() && world.verdicts.iter().all(helps), "{:?}", world.verdicts);
+}
+
+#[test]
 fn gaps_of_one_length_say_nothing_about_those_of_another() {
     let mut world = World::new(100 * MS, |idle| if idle > 50 * MS { 160 * US } else { 50 * US });
     for _ in 0..60 {
