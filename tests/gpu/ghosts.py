@@ -63,7 +63,9 @@ class Job(ranks.Ranks):
         """Ghosts so far, by the job's telemetry."""
         tool = os.path.join(os.path.dirname(ranks.library_file()), "airamp")
         shown = subprocess.run([tool, "status", "--json", "--telemetry-dir", self.telemetry()], capture_output=True)
-        return sum(job["totals"]["ghosts"] for job in json.loads(shown.stdout)["jobs"]) if shown.stdout else 0
+        if shown.returncode != 0:
+            raise ranks.Ended(f"airamp status, which counts ghosts: {shown.stderr.decode(errors='replace').strip() or 'no job'}")
+        return sum(job["totals"]["ghosts"] for job in json.loads(shown.stdout)["jobs"])
 
     def telemetry(self):
         return os.path.join(self.folder, "telemetry")
@@ -214,11 +216,14 @@ def conduct(arguments):
     show_latency(pairs, "first_us", "the first collective, behind that kernel")
     show_decode(pairs)
     right = show_running(pairs)
+    if not any(row["ghosts"] for pair in pairs for row in pair[True].get("latency", {}).values()):
+        print("FAILED: no ghost was launched")
+        right = False
     if arguments.output:
         with open(arguments.output, "w") as file:
             named = [{NAMES[ghosts]: found for ghosts, found in pair.items()} for pair in pairs]
             json.dump({"interval_us": arguments.interval, "program": arguments.program, "pairs": named}, file)
-    print("ok" if right else "FAILED: a running job is slowed")
+    print("ok" if right else "FAILED: see above, or a running job is slowed")
     return right
 
 

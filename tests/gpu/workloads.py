@@ -205,8 +205,9 @@ def run_recipes(part, arguments):
         result = json.loads(line)
         part.data.setdefault("recipes", {})[kind] = result
         fell = result["last"] < 0.9 * result["first"]
-        compressed = RECIPES[kind][2] in (None, bool(result["compressed"])) and not result.get("apart")
-        text = f"loss {result['first']:.3f} to {result['last']:.3f}, {result['step_ms']:.1f} ms a step, {result['compressed']} compressed calls, library found NCCL in {seen} processes"
+        known = result["compressed"] is not None and not result.get("apart")
+        compressed = known and RECIPES[kind][2] in (None, bool(result["compressed"]))
+        text = f"loss {result['first']:.3f} to {result['last']:.3f}, {result['step_ms']:.1f} ms a step, {result['compressed']} compressed calls, library found NCCL in {seen} processes, {result.get('apart', 0)} tensors apart"
         part.check(claim, fell and compressed and seen >= 2, text)
 
 

@@ -40,10 +40,12 @@ fn faults() -> i64 {
 
 /// Whether the kernel can make pages that are there to be written (5.14 and later).
 fn can_populate() -> bool {
-    let mut page = vec![0_u8; 1 << 14];
-    let at = page.as_mut_ptr().wrapping_add(page.as_ptr().align_offset(1 << 12));
+    // SAFETY: asks for a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize;
+    let mut pages = vec![0_u8; 2 * size];
+    let at = pages.as_mut_ptr().wrapping_add(pages.as_ptr().align_offset(size));
     // SAFETY: a page inside the vector, whose bytes stay as they are.
-    unsafe { libc::madvise(at.cast(), 1 << 12, libc::MADV_POPULATE_WRITE) == 0 }
+    unsafe { libc::madvise(at.cast(), size, libc::MADV_POPULATE_WRITE) == 0 }
 }
 
 #[test]

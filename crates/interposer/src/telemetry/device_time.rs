@@ -1,6 +1,6 @@
 //! Which calls are timed on the device, and when the host asks for it: one of a communicator in 30 ms, or in 10 ms where
 //! somebody wants it sooner, and so few that the host spends a small part of its time with it, however slow the driver
-//! is. The host asks later, on a thread of the application's and at a call of its own, whether the device has passed
+//! is (whoever uses the gaps between bursts wants all that there are). The host asks later, on a thread of the application's and at a call of its own, whether the device has passed
 //! them, and never waits. Everything is acquired when the communicator is made.
 
 mod pairs;
