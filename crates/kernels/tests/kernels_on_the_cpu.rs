@@ -283,6 +283,21 @@ fn a_foreign_packet_is_read_as_nan_and_counted_once() {
 }
 
 #[test]
+fn a_foreign_packet_of_the_last_of_many_ranks_is_seen_by_every_warp() {
+    let mut numbers = Numbers::new(13);
+    // Tags are read by 32 lanes at a time; several tiles for each warp.
+    for (ranks, tiles) in [(32, 1), (33, 40), (64, 40)] {
+        let (element, format, count) = (Element::Bf16, Format::Auto, tiles * 1024 - 3);
+        let (mut packets, stride) = packets_of_ranks(element, format, ranks, count, None, &mut numbers);
+        let all = Ranks { packets: &packets, stride, ranks: ranks as u32, average: false };
+        sums_like_the_codec(element, format, all, count, 0);
+        packets[(ranks - 1) * stride] ^= 1;
+        let all = Ranks { packets: &packets, stride, ranks: ranks as u32, average: false };
+        sums_like_the_codec(element, format, all, count, 0);
+    }
+}
+
+#[test]
 fn every_bit_of_a_tag_counts() {
     let (mut packet, _) = quantised(Element::F16, &[0; 600], Format::Auto);
     for bit in 0..128 {

@@ -15,6 +15,8 @@ const MS: u64 = 1_000_000;
 const LOOK_WITHOUT_RHYTHM_NS: u64 = 100 * MS;
 /// How often somebody looks for the beginning of a gap.
 const LOOK_NS: u64 = 2 * MS;
+/// Where nothing is foretold for longer, the rhythm is lost.
+const LONGEST_BURST_NS: u64 = 2_000 * MS;
 /// The device is left alone for so long before the earliest time at which the next call is expected.
 const GUARD_NS: u64 = 200 * US;
 /// The kernel that is timed at the end of a gap comes so long before the guard; a thread may wake up late by most of it.
@@ -129,6 +131,8 @@ pub struct Scheduler {
     gap: Option<Gap>,
     /// The last one that was measured, until the burst behind it is over.
     before: Option<Gap>,
+    /// When a gap was over and nothing more foretold; 0: not so.
+    burst_since_ns: u64,
     trials: [Trial; CLASSES],
     /// Found out when a gap was over, and not told yet.
     slows: Option<Verdict>,
@@ -143,6 +147,7 @@ impl Scheduler {
             not_before_ns: 0,
             gap: None,
             before: None,
+            burst_since_ns: 0,
             trials: [Trial::NEW; CLASSES],
             slows: None,
         }
@@ -155,14 +160,15 @@ impl Scheduler {
     pub fn act(&mut self, moment: &Moment) -> Act {
         let Moment { now_ns, outlook, hindered } = *moment;
         let Some(outlook) = outlook else {
-            (self.gap, self.before) = (None, None);
-            return Act::Sleep { until_ns: now_ns + LOOK_WITHOUT_RHYTHM_NS };
+            return Act::Sleep { until_ns: now_ns + self.look_again_in(now_ns) };
         };
         let gap = match &mut self.gap {
             Some(gap) if gap.is_of(&outlook) => gap,
             _ => {
-                let gap = self.enter(&outlook, now_ns);
+                let mut gap = self.enter(&outlook, now_ns);
                 self.leave(&gap);
+                // By what the gap before has shown.
+                gap.void |= self.trials[gap.class].is_off();
                 self.gap.insert(gap)
             }
         };
@@ -235,10 +241,23 @@ impl Scheduler {
         self.slows.take()
     }
 
+    /// Nothing is foretold: inside a burst, whose end is looked for the less often the longer it takes, or for want of a rhythm.
+    fn look_again_in(&mut self, now_ns: u64) -> u64 {
+        if let Some(gap) = self.gap.take() {
+            self.burst_since_ns = now_ns;
+            self.before = Some(gap).filter(Gap::tells).or(self.before.take());
+        }
+        let since_ns = now_ns.saturating_sub(self.burst_since_ns);
+        if self.burst_since_ns == 0 || since_ns > LONGEST_BURST_NS {
+            (self.before, self.burst_since_ns) = (None, 0);
+            return LOOK_WITHOUT_RHYTHM_NS;
+        }
+        (since_ns / 8).clamp(LOOK_NS, LOOK_WITHOUT_RHYTHM_NS)
+    }
+
     /// Another gap begins: between two calls of a burst, or behind its last one.
     fn leave(&mut self, next: &Gap) {
-        let tells = |gap: &Gap| !gap.void && gap.probed && !(gap.with && gap.launched == 0);
-        self.before = self.gap.take().filter(tells).or(self.before.take());
+        self.before = self.gap.take().filter(Gap::tells).or(self.before.take());
         // Not over as long as calls follow each other; nor where a call is counted and not heard of yet.
         let is_over = |gap: &mut Gap| !next.is_short && next.last_call_ns > gap.last_call_ns;
         let Some(gap) = self.before.take_if(is_over) else { return };
@@ -281,6 +300,11 @@ impl Scheduler {
 }
 
 impl Gap {
+    /// Whether it says something about the job: measured, and undisturbed.
+    fn tells(&self) -> bool {
+        !self.void && self.probed && !(self.with && self.launched == 0)
+    }
+
     fn is_of(&self, outlook: &Outlook) -> bool {
         (self.calls, self.last_call_ns) == (outlook.calls, outlook.last_call_ns)
     }

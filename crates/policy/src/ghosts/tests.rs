@@ -191,6 +191,43 @@ fn a_burst_is_over_with_its_last_call_whenever_somebody_looks() {
     assert!(!world.verdicts.is_empty() && world.verdicts.iter().all(helps), "{:?}", world.verdicts);
 }
 
+/// As `outlook` is where the rhythm foretells nothing inside a burst, of so long.
+fn burst_without_outlook(world: &mut World, burst_ns: u64) {
+    let ends_ns = world.last_call_ns + burst_ns;
+    while world.now_ns < ends_ns {
+        let moment = Moment { now_ns: world.now_ns, outlook: None, hindered: false };
+        let Act::Sleep { until_ns } = world.scheduler.act(&moment) else { panic!("nothing is foretold") };
+        assert!(until_ns - world.now_ns <= LOOK_WITHOUT_RHYTHM_NS, "the gap behind it must be seen");
+        world.now_ns = until_ns;
+    }
+    world.call(ends_ns);
+}
+
+#[test]
+fn a_job_that_is_slower_is_seen_to_be_so_through_bursts_in_which_nothing_is_foretold() {
+    let mut world = World::new(100 * MS, sleepy);
+    world.harm_ns = 50 * US;
+    for _ in 0..80 {
+        world.gap();
+        burst_without_outlook(&mut world, 40 * MS);
+    }
+    let slows = |verdict: &Verdict| matches!(verdict.what, Finding::Slows(_));
+    assert_eq!(world.verdicts.iter().filter(|verdict| slows(verdict)).count(), 1, "{:?}", world.verdicts);
+    // What was decided holds from the next gap on.
+    assert!(world.gap().is_empty());
+}
+
+#[test]
+fn a_gap_behind_a_burst_in_which_nothing_is_foretold_is_used() {
+    let mut world = World::new(100 * MS, sleepy);
+    for _ in 0..60 {
+        world.gap();
+        burst_without_outlook(&mut world, 40 * MS);
+    }
+    assert!(matches!(world.verdicts[..], [Verdict { what: Finding::Helps(_), .. }]), "{:?}", world.verdicts);
+    assert!(world.gap().len() > 30);
+}
+
 #[test]
 fn gaps_of_one_length_say_nothing_about_those_of_another() {
     let mut world = World::new(100 * MS, |idle| if idle > 50 * MS { 160 * US } else { 50 * US });

@@ -37,7 +37,8 @@ pub(super) struct Row {
     pub(super) link: String,
     pub(super) datatype: String,
     pub(super) bytes: usize,
-    /// `vendor`, `vendor_fp16` and `vendor_fp8` (cast before the clock starts), or our wire format.
+    /// `vendor`, `vendor_fp16` and `vendor_fp8` (cast before the clock starts), or our wire format, with the shape where all
+    /// are shown.
     pub(super) format: String,
     pub(super) is_ours: bool,
     /// Why this way was not measured; then there is no result.
