@@ -308,9 +308,9 @@ class Copies:
         return self.rates[size]
 
 
-def measured(kernels, kind, form, size, ranks):
-    """Of each kernel on buffers of `size` bytes of elements, with `ranks` packets where it sums: its name, the
-    bytes that it moves, and its GB/s."""
+def measured(kernels, kind, form, size, ranks, wanted):
+    """Of each kernel whose name begins with `wanted`, on buffers of `size` bytes of elements, with `ranks` packets
+    where it sums: its name, the bytes that it moves, and its GB/s."""
     dtype = DTYPES[kind]
     count = size // dtype.itemsize
     blocks, packet = wire.blocks_of(count), wire.packet_bytes(count)
@@ -345,19 +345,24 @@ def measured(kernels, kind, form, size, ranks):
             lambda s, p, o: kernels.reduce(kind, p, packet, ranks, count, form, 0, o, stats),
         )
     for name, (moved, job) in jobs.items():
+        if not name.startswith(wanted):
+            continue
         yield name, moved, moved / milliseconds([job(*set_) for set_ in buffers]) / 1e6
 
 
-def measure(kernels, driver, sizes, ranks_list, floor, forms):
+def measure(kernels, driver, arguments):
+    sizes = [int(size) * MIB for size in arguments.sizes.split(",")]
+    ranks_list = [int(ranks) for ranks in arguments.ranks.split(",")]
+    forms, floor = arguments.formats.split(","), arguments.floor
     enough = True
     copies = Copies(driver)
     for size in sizes:
         print(f"\n{size // MIB} MiB of elements; a copy of as many bytes moves {copies.rate(2 * size):.0f} GB/s.")
         print("GB/s, and percent of a copy that moves as many bytes as the kernel:")
         print(f"{'kernel':28}{'':6}" + "".join(f"{form:>14}" for form in forms) + f"{'MiB moved':>11}{'copy':>7}")
-        for kind in DTYPES:
+        for kind in arguments.types.split(","):
             for ranks in ranks_list:
-                rows = [list(measured(kernels, kind, form, size, ranks)) for form in forms]
+                rows = [list(measured(kernels, kind, form, size, ranks, arguments.kernel)) for form in forms]
                 for row in zip(*rows):
                     name, moved, _ = row[0]
                     if "ranks" not in name and ranks != ranks_list[0]:
@@ -378,6 +383,8 @@ def main():
     parser.add_argument("--sizes", default="64,256", help="MiB of elements to measure with")
     parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks to measure sums with")
     parser.add_argument("--formats", default="e4m3,e5m2,int8,auto", help="formats to measure")
+    parser.add_argument("--types", default=",".join(DTYPES), help="types of elements to measure")
+    parser.add_argument("--kernel", default="", help="measure those whose names begin so (default: all)")
     parser.add_argument("--floor", type=float, default=0, help="percent of the copy's rate to reach")
     parser.add_argument("--groups", type=int, help="thread groups per multiprocessor, at most (default: the library's)")
     arguments = parser.parse_args()
@@ -392,14 +399,7 @@ def main():
         return 0 if check(kernels, (1153,)) else 1
     counts = (1, 7, 127, 128, 129, 1023, 1024, 1025, 4097, 65536, 100003, 1 << 20)
     right = arguments.measure or check(kernels, counts)
-    fast = arguments.check or measure(
-        kernels,
-        driver,
-        [int(size) * MIB for size in arguments.sizes.split(",")],
-        [int(ranks) for ranks in arguments.ranks.split(",")],
-        arguments.floor,
-        arguments.formats.split(","),
-    )
+    fast = arguments.check or measure(kernels, driver, arguments)
     return 0 if right and fast else 1
 
 

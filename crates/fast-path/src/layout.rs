@@ -25,10 +25,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// Chunks that have a place at the same time.
     pub(crate) fn slots(&self) -> usize {
-        match self.shape {
-            Shape { algorithm: Algorithm::OneShot, in_turn: true, .. } => 1,
-            _ => SLOTS,
-        }
+        if self.shape.in_turn { 1 } else { SLOTS }
     }
 
     /// Packets into which a chunk is cut.

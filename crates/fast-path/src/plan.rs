@@ -176,8 +176,8 @@ impl Plan {
         if self.shape.algorithm == Algorithm::OneShot {
             return (Phase::Gather, place);
         }
-        let first = place / (2 * SLOTS) * SLOTS;
-        let together = SLOTS.min(self.steps - first);
+        let first = place / (2 * self.slots()) * self.slots();
+        let together = self.slots().min(self.steps - first);
         let place = place - 2 * first;
         let phase = if place < together { Phase::Scatter } else { Phase::Gather };
         (phase, first + place % together)

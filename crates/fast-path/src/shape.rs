@@ -19,7 +19,7 @@ pub struct Shape {
     /// steps then: small chunks begin earlier and end earlier, large ones cost less per byte.
     pub parts: u32,
     /// Whether one chunk is under way at a time, and twice as large, instead of two: kernels and exchanges take
-    /// turns. Of the one-shot only; where an exchange costs more by itself than kernels do.
+    /// turns. Where an exchange costs more by itself than kernels do.
     pub in_turn: bool,
 }
 
@@ -32,6 +32,7 @@ const TWO_SHOT: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn
 const TWO_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 4, in_turn: false };
 const TWO_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 16, in_turn: false };
 const TWO_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 64, in_turn: false };
+const TWO_SHOT_IN_TURN: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: true };
 
 impl Display for Shape {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
@@ -51,7 +52,7 @@ impl Display for Shape {
 
 /// Of the list of candidates: a plan names one by its place, so that ranks with different lists must not agree.
 /// Raised with every change of the list.
-pub const SHAPES_VERSION: u32 = 3;
+pub const SHAPES_VERSION: u32 = 4;
 
 /// Of the candidates, the last ones are tried only for calls that they fit.
 const FITTED: usize = 2;
@@ -73,7 +74,14 @@ impl Shape {
             3..=4 => {
                 &[TWO_SHOT, TWO_SHOT_IN_PARTS, ONE_SHOT, TWO_SHOT_IN_SMALL_PARTS, TWO_SHOT_IN_SMALLEST_PARTS]
             }
-            _ => &[TWO_SHOT, TWO_SHOT_IN_PARTS, TWO_SHOT_IN_SMALL_PARTS, TWO_SHOT_IN_SMALLEST_PARTS],
+            // The more ranks, the more an exchange costs by itself.
+            _ => &[
+                TWO_SHOT,
+                TWO_SHOT_IN_PARTS,
+                TWO_SHOT_IN_TURN,
+                TWO_SHOT_IN_SMALL_PARTS,
+                TWO_SHOT_IN_SMALLEST_PARTS,
+            ],
         }
     }
 

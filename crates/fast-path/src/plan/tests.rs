@@ -59,15 +59,16 @@ fn a_gibibyte_of_any_type_can_be_tried_by_a_common_number_of_ranks() {
 
 #[test]
 fn one_chunk_at_a_time_is_about_twice_as_large_as_two_that_overlap() {
-    let in_turn = Shape { in_turn: true, ..Shape::usual(2) };
-    let cut = |shape| Plan::new(100_000_007, 2, ARENA, shape).map(|plan| (plan.steps, plan.slots()));
-    assert_eq!(cut(Shape::usual(2)), Ok((25, 2)));
-    assert_eq!(cut(in_turn), Ok((13, 1)));
-    assert_eq!(in_turn.to_string(), "one-shot, one at a time");
-    assert_eq!(
-        Plan::new(100, 4, ARENA, Shape { in_turn: true, ..Shape::usual(4) }),
-        Err(Unsuitable::ForeignShape)
-    );
+    for (ranks, name) in [(2, "one-shot, one at a time"), (8, "two-shot, one at a time")] {
+        let in_turn = Shape { in_turn: true, ..Shape::usual(ranks) };
+        let cut = |shape| Plan::new(100_000_007, ranks, ARENA, shape).map(|plan| (plan.steps, plan.slots()));
+        let overlapping = cut(Shape::usual(ranks)).unwrap();
+        assert_eq!(overlapping.1, 2);
+        assert_eq!(cut(in_turn), Ok((overlapping.0.div_ceil(2), 1)), "{ranks} ranks");
+        assert_eq!(in_turn.to_string(), name);
+    }
+    let of_four = Shape { in_turn: true, ..Shape::usual(4) };
+    assert_eq!(Plan::new(100, 4, ARENA, of_four), Err(Unsuitable::ForeignShape));
 }
 
 #[test]
@@ -188,6 +189,15 @@ fn each_chunk_is_scattered_and_then_gathered_with_another_between() {
             assert!(gathered < slot_is_free(step), "{order:?}");
         }
     }
+}
+
+#[test]
+fn chunks_that_take_turns_are_scattered_and_gathered_one_after_the_other() {
+    let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: true };
+    let plan = Plan { shape, count: 4096, ranks: 8, steps: 3, packet_elements: 128, dry: false };
+    let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
+    let in_turn = (0..3).flat_map(|step| [(Phase::Scatter, step), (Phase::Gather, step)]);
+    assert_eq!(order, in_turn.collect::<Vec<_>>());
 }
 
 #[test]
