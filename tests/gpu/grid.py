@@ -1,16 +1,20 @@
 """Is any AllReduce slower with the library? Sizes, datatypes, numbers of ranks and links, as a user has them.
 
     AIRAMP_BIN=… tests/gpu/with_mps python3 tests/gpu/grid.py [--ranks 2,4,8] [--wires loopback,40gbit,10gbit,1gbit]
-                 [--sizes 1KiB,16KiB,…] [--seconds 900]
+                 [--sizes 1KiB,16KiB,…] [--seconds 900] [--after grid.json]
 
 AIRAMP_ENABLE_FP8_ALLREDUCE=1 and nothing else, beside a job without the library, in turns. Each wire
 has communicators of its own, made before it is shaped; calls go on until the library has decided for that class (bounded), and
 what it then does is timed. A cell is the median of the turns without over the median with. Cells under 0.98 are
 measured again, up to four times, and all turns counted. Asked for: no cell under 0.98. Cells whose calls take too long are
-not measured, and listed. Exit status: 0, 1, 77 no GPU.
+not measured, and listed. --after goes on where an earlier run ended: it measures what that one has not, what the library had not
+decided, and cells under 0.98, by new processes, since two of them differ by themselves: such a cell is the mean of its runs.
+Exit status: 0, 1, 77 no GPU.
 """
 
 import contextlib
+import json
+import math
 import sys
 
 import loopback
@@ -73,6 +77,31 @@ def decided(entry):
     return entry is None or entry == 1 or 0x40 <= entry < 0x50
 
 
+def key(cell):
+    return cell["wire"], cell["ranks"], cell["bytes"], cell["datatype"]
+
+
+def settled(cell):
+    """Whether a later run need not measure it again."""
+    return cell["ratio"] >= LEAST and (cell["decided"] or cell["bytes"] < ELIGIBLE)
+
+
+def earlier(arguments):
+    """The cells of the run that this one goes on with."""
+    if not arguments.after:
+        return {}
+    with open(arguments.after) as file:
+        return {key(cell): cell for cell in json.load(file)["cells"]}
+
+
+def beside(before, cell):
+    """A cell that was under 0.98, measured again by other processes: the geometric mean of all of them."""
+    if before is None or before["ratio"] >= LEAST:
+        return cell
+    runs = [*before.get("runs", [before["ratio"]]), cell["ratio"]]
+    return dict(cell, runs=runs, ratio=math.exp(suite_part.mean([math.log(ratio) for ratio in runs])))
+
+
 def measure(part, pair, size, datatype, once):
     """One cell: what the library decided, and the turns of both jobs. `once`: seconds of a call without the library."""
     name, spent, entry, calls = NAME, part.left(), None, max(1, min(1000, int(TURN / once)))
@@ -122,6 +151,9 @@ def measure_wire(part, wire, pairs, cells, share, arguments):
     end, missed = part.left() - share, []
     for count, size, datatype in arguments.cells_of_wire:
         cell = {"wire": wire, "ranks": count, "bytes": size, "datatype": datatype}
+        before = arguments.earlier.get(key(cell))
+        if before and settled(before):
+            continue
         guess, pair = estimate(BITS.get(wire), count, size), pairs[count]
         if guess > LONGEST:
             missed.append(dict(cell, why=f"a call takes about {guess:.0f} s"))
@@ -137,7 +169,7 @@ def measure_wire(part, wire, pairs, cells, share, arguments):
                 missed.append(dict(cell, why=f"a call takes {once:.1f} s"))
                 continue
             cell.update(measure(part, pair, size, datatype, once))
-            cells.append(cell)
+            cells[:] = [other for other in cells if key(other) != key(cell)] + [beside(before, cell)]
         except ranks.Ended as ended:
             missed.append(dict(cell, why="failed: " + str(ended)[:600]))
             part.say(str(ended))
@@ -180,8 +212,10 @@ def table(cells):
 
 def conduct(arguments):
     part = suite_part.Part("grid", arguments)
-    part.put(cells=[], missed=[])
-    pairs, cells, missed = {count: Pair(count) for count in map(int, arguments.ranks.split(","))}, [], []
+    part.put(cells=[], missed=[], after=arguments.after)
+    arguments.earlier = earlier(arguments)
+    pairs, missed = {count: Pair(count) for count in map(int, arguments.ranks.split(","))}, []
+    cells = list(arguments.earlier.values())
     try:
         for pair in pairs.values():
             for job in pair.jobs.values():
@@ -208,6 +242,10 @@ def conduct(arguments):
 
 
 def judge(part, cells, missed):
+    cells.sort(key=lambda cell: (list(BITS).index(cell["wire"]), DATATYPES.index(cell["datatype"]), cell["ranks"], cell["bytes"]))
+    known = {key(cell) for cell in cells}
+    missed = [cell for cell in missed if key(cell) not in known]
+    part.put(cells=cells, missed=missed)
     table(cells)
     if missed:
         reasons = {}
@@ -240,6 +278,7 @@ def main():
     parser.add_argument("--ranks", default="2,4,8")
     parser.add_argument("--wires", default="loopback,40gbit,10gbit,1gbit", help="loopback, or rates as tc takes them")
     parser.add_argument("--sizes", default=SIZES, help="bytes, in the order in which they are measured")
+    parser.add_argument("--after", metavar="FILE", help="grid.json of an earlier run to go on with")
     arguments = parser.parse_args()
     if ranks.IS_RANK:
         from grid_rank import Rank
