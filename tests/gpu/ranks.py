@@ -241,10 +241,10 @@ def serve(rank):
     rank.end()
 
 
-def compressed_calls(comm):
-    """How many calls of that ncclComm_t the preloaded library compressed; None where it never will."""
+def compressed_calls(comm, library=None):
+    """How many calls of that ncclComm_t the library compressed; None where it never will. It is preloaded, or `library` is it."""
     try:
-        ask = ctypes.CDLL(None).airampCompressedCalls
+        ask = (library or ctypes.CDLL(None)).airampCompressedCalls
     except AttributeError:
         return None
     ask.restype, ask.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]

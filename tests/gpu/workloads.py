@@ -10,6 +10,9 @@ serving  NCCL called as vLLM and SGLang call it (serving_rank.py), preloaded and
          in a CUDA graph, compressed.
 recipes  DDP, FSDP2, DeepSpeed (ZeRO 0 and 2) and JAX, where they are installed, started by `airamp run -- torchrun …` as in
          docs/guide/frameworks.md. DDP, ZeRO 0 and JAX sum gradients by AllReduce, and must be compressed.
+servers  vLLM's and SGLang's own tensor parallel groups (recipe_serving.py), where they are installed, preloaded by `airamp run`
+         and with the library named as NCCL, with ghost kernels once each way: compressed by the library's own decision, live
+         and in a CUDA graph.
 Exit status: 0, 1, 77 no GPU.
 """
 
@@ -33,7 +36,7 @@ SETTINGS = {"AIRAMP_MIN_BYTES": "65536"}
 COMMON = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 LOSS_BOUND, ERROR_BOUND = 0.01, 0.002
 # torch.compile compiles once per job; what others need behind it must be left.
-COMPILE_SECONDS, RECIPE_SECONDS, SERVING_SECONDS = 40, 45, 15
+COMPILE_SECONDS, RECIPE_SECONDS, SERVING_SECONDS, SERVERS_SECONDS = 40, 45, 15, 60
 # Name: the module that it needs, the script with its arguments, and whether calls are compressed (None: as it chooses).
 RECIPES = {
     "ddp": ("torch", ["recipe_train.py", "ddp", "40"], True),
@@ -41,6 +44,14 @@ RECIPES = {
     "deepspeed, ZeRO 0": ("deepspeed", ["recipe_deepspeed.py", "0", "40"], True),
     "deepspeed, ZeRO 2": ("deepspeed", ["recipe_deepspeed.py", "2", "40"], None),
     "jax": ("jax", ["recipe_jax.py", "PORT", "80"], True),
+}
+# Name: the server, which is also the module that it needs, the variable that names NCCL (None: preloaded), and settings.
+GHOSTS = {"AIRAMP_ENABLE_GHOST_KERNELS": "1"}
+SERVERS = {
+    "vllm, preloaded": ("vllm", None, GHOSTS),
+    "vllm, named as NCCL": ("vllm", "VLLM_NCCL_SO_PATH", {}),
+    "sglang, preloaded": ("sglang", None, {}),
+    "sglang, named as NCCL": ("sglang", "SGLANG_NCCL_SO_PATH", GHOSTS),
 }
 
 
@@ -157,6 +168,10 @@ def run_serving(part, arguments):
             part.check(f"serving, {way}, {kind}", right, text)
 
 
+def installed(module):
+    return importlib.util.find_spec(module) is not None
+
+
 def recipe_environment():
     mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRAMP_") and name != "LD_PRELOAD"}
     mine.update(AIRAMP_MODE="on", AIRAMP_LOG="info", OMP_NUM_THREADS="1", NCCL_SOCKET_IFNAME="lo", NCCL_NET="Socket")
@@ -165,44 +180,53 @@ def recipe_environment():
     return mine
 
 
+def start_recipe(words, settings, run=True):
+    """Two ranks under torchrun, by `airamp run` or without it. The word PORT stands for a free one."""
+    here, folder = os.path.dirname(os.path.abspath(__file__)), os.path.dirname(ranks.library_file())
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(ranks.free_port())]
+    words = [str(ranks.free_port()) if word == "PORT" else word for word in words]
+    command = [*torchrun, os.path.join(here, words[0]), *words[1:]]
+    if run:
+        command = [os.path.join(folder, "airamp"), "run", "--", *command]
+    environment = dict(recipe_environment(), **settings)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def cause_of(errors):
+    """What a rank said last, without what torchrun says of it behind that."""
+    return errors.split(" torch/distributed/elastic/multiprocessing/")[0][-1200:]
+
+
+def end_recipe(part, claim, process):
+    """What rank 0 printed and in how many processes the library found NCCL; None where the check is made already."""
+    try:
+        out, errors = process.communicate(timeout=max(5, part.left()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        part.check(claim, None if part.left() < 1 else False, "not done in time")
+        return None
+    line = next((line for line in out.splitlines() if line.startswith("{")), None)
+    if process.returncode != 0 or line is None:
+        part.check(claim, False, f"ended with {process.returncode}: {cause_of(errors)}")
+        return None
+    return json.loads(line), sum("vendor library found by" in line for line in errors.splitlines())
+
+
 def run_recipes(part, arguments):
     """As in the guide; all at once, to save the start."""
-    here, folder = os.path.dirname(os.path.abspath(__file__)), os.path.dirname(ranks.library_file())
     started = {}
     for kind, (module, words, _) in RECIPES.items():
-        # PORT stands for a free one.
-        if importlib.util.find_spec(module) is None:
+        if not installed(module):
             part.check(f"airamp run -- torchrun … {kind}", None, f"{module} is not installed")
             continue
-        torchrun = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
-            "2",
-            "--master-port",
-            str(ranks.free_port()),
-        ]
-        words = [str(ranks.free_port()) if word == "PORT" else word for word in words]
-        command = [os.path.join(folder, "airamp"), "run", "--", *torchrun, os.path.join(here, words[0]), *words[1:]]
-        started[kind] = subprocess.Popen(
-            command, env=recipe_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        started[kind] = start_recipe(words, {})
     for kind, process in started.items():
         claim = f"airamp run -- torchrun … {kind}"
-        try:
-            out, errors = process.communicate(timeout=max(5, part.left()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, errors = process.communicate()
-            part.check(claim, None if part.left() < 1 else False, "not done in time")
+        ended = end_recipe(part, claim, process)
+        if ended is None:
             continue
-        line = next((line for line in out.splitlines() if line.startswith("{")), None)
-        seen = sum("vendor library found by" in line for line in errors.splitlines())
-        if process.returncode != 0 or line is None:
-            part.check(claim, False, f"ended with {process.returncode}: {errors[-1200:]}")
-            continue
-        result = json.loads(line)
+        result, seen = ended
         part.data.setdefault("recipes", {})[kind] = result
         fell = result["last"] < 0.9 * result["first"]
         known = result["compressed"] is not None and not result.get("apart")
@@ -211,18 +235,45 @@ def run_recipes(part, arguments):
         part.check(claim, fell and compressed and seen >= 2, text)
 
 
+def run_servers(part, wanted):
+    """As in the guide, both ways to stand between one server and NCCL; both at once, to save the start."""
+    started = {}
+    for kind, (server, variable, settings) in SERVERS.items():
+        if server != wanted:
+            continue
+        if not installed(server):
+            part.check(f"servers, {kind}", None, f"{server} is not installed")
+            continue
+        named = {variable: ranks.library_file()} if variable else {}
+        started[kind] = start_recipe(["recipe_serving.py", server, "300"], {**settings, **named}, run=not named)
+    for kind, process in started.items():
+        ended = end_recipe(part, f"servers, {kind}", process)
+        if ended is None:
+            continue
+        result, seen = ended
+        part.data.setdefault("servers", {})[kind] = result
+        errors = [result[key] for key in ("first", "last", "replayed", "eager") if key in result]
+        right = max(errors) <= ERROR_BOUND and result["apart"] == 0 and seen >= 2
+        text = f"{result['recipe']}: vNMSE {result['first']:.1e} at first, {result['last']:.1e} at last, {result['replayed']:.1e} replayed; {result['compressed']} compressed calls and {result['captured']} captured; ms {result['step_ms']:.2f} live, {result['replay_ms']:.2f} replayed; library found NCCL in {seen} processes, {result['apart']} results apart"
+        if "eager" in result:
+            text += f"; by PyTorch's communicator {result['eager_compressed']} compressed, vNMSE {result['eager']:.1e}"
+        part.check(f"servers, {kind}", right and bool(result["compressed"]) and bool(result["captured"]), text)
+
+
 def conduct(arguments):
     wanted = arguments.parts.split(",")
     # A run of some parts adds to that of all, and replaces what it says anew.
     part = suite_part.Part("pytorch" if "cases" in wanted else "pytorch-more", arguments)
-    again = {"serving": "serving", "recipes": "airamp run"}
+    again = {"serving": "serving,", "recipes": "airamp run", "servers": "servers,"}
     if "cases" not in wanted:
         part.put(supersedes=[again[name] for name in wanted if name in again])
-    reserve = (SERVING_SECONDS if "serving" in wanted else 0) + (RECIPE_SECONDS if "recipes" in wanted else 0)
+    kept = {"serving": SERVING_SECONDS, "recipes": RECIPE_SECONDS, "servers": SERVERS_SECONDS * any(map(installed, ("vllm", "sglang")))}
+    reserve = sum(seconds for name, seconds in kept.items() if name in wanted)
     runs = {
         "cases": lambda: run_cases(part, arguments, arguments.cases.split(","), reserve),
         "serving": lambda: run_serving(part, arguments),
         "recipes": lambda: run_recipes(part, arguments),
+        "servers": lambda: [run_servers(part, server) for server in ("vllm", "sglang")],
         "compile": lambda: run_cases(part, arguments, ["compile"], 0),
     }
     for name in wanted:
@@ -238,7 +289,7 @@ def main():
     parser = suite_part.parser_of(__doc__, 120)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--parts", default="cases,serving,recipes", help="also: compile, that case alone")
+    parser.add_argument("--parts", default="cases,serving,recipes,servers", help="also: compile, that case alone")
     parser.add_argument("--serving", action="store_true", help="of a rank: it is one of serving")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try the cases, with gloo")
     arguments = parser.parse_args()
