@@ -132,10 +132,13 @@ def estimate(bits, count, size):
 
 
 def cells_of(wire, arguments):
-    """In the order of what they tell: sizes that gradients have, then small ones, then the dear; float16 is like bfloat16."""
+    """In the order of what they tell: sizes that gradients have, then small ones, then the dear; float16 is like bfloat16. What an
+    earlier run has left over: the cheapest first."""
 
     def weight(cell):
         _, size, datatype = cell
+        if arguments.after:
+            return size
         if datatype == "float16":
             return 6 if size < ELIGIBLE else 5
         if size < ELIGIBLE:
