@@ -148,6 +148,41 @@ fn the_same_files_give_the_same_tree_and_archive() {
     assert!(first == second, "two archives differ");
 }
 
+/// A repository with `deploy/release/reproduce`, whose build copies a page into each of its files and commits another page.
+const BUSY_REPOSITORY: &str = r#"
+set -eu
+mkdir -p "$1/deploy/release" "$1-built" && cd "$1"
+cp "$2"/deploy/release/reproduce "$2"/deploy/release/epoch deploy/release
+cat >deploy/release/build <<'BUILD'
+#!/usr/bin/env bash
+set -eu
+cd "$(dirname "$0")/../.." && mkdir built
+for file in airamp airampd airamp-rank libairamp_accel.so libairamp_emulated_{cuda,hip}.so; do cp page built/$file; done
+echo more >>"$REPOSITORY/page"
+git -C "$REPOSITORY" commit -qam more
+echo "$PWD/built"
+BUILD
+chmod +x deploy/release/build
+echo first >page
+git init -q && git add . && git commit -qm first
+REPOSITORY=$1 deploy/release/reproduce x86_64 "$1-built"
+"#;
+
+#[test]
+fn builds_that_are_compared_are_of_one_commit_whatever_is_committed_meanwhile() {
+    if !have(&["git"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run =
+        Run::new("bash").args(["-c", BUSY_REPOSITORY, "bash"]).arg(folder.path().join("a")).arg(repository());
+    for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"] {
+        run = run.env(name, "somebody");
+    }
+    let outcome = run.time_limit(LIMIT).run();
+    assert_eq!(outcome.assert_success().stdout_text().matches(", twice").count(), 6, "{outcome}");
+}
+
 /// The glibc of the machine on which plain cargo built the tree may be newer than what a release asks for.
 const ANY: &str = "2.99";
 
