@@ -37,31 +37,34 @@ pub(super) struct Place {
 // SAFETY: whoever has taken the place is alone with its shapes; all else is atomic.
 unsafe impl Sync for Place {}
 
-/// What is learnt of one communicator, for whoever has taken the place.
+/// What is learnt of one communicator, for whoever has taken the place. What every call looks at stands first, up to what
+/// the rhythm begins with: two cache lines.
+#[repr(C, align(64))]
 pub(super) struct Learning {
-    pub(super) rhythm: Rhythm,
     /// When the last call came.
     last: Ticks,
+    /// As `quiet_until`, where nobody wants to know what comes next; else never.
+    unheeded_until: Ticks,
+    pub(super) rhythm: Rhythm,
     /// Bytes of all calls of the learnt step.
     step_bytes: u64,
     /// Until then nothing is made of it that a step begins or ends: decoding may have thousands in a second.
     quiet_until: Ticks,
-    /// The same, where nobody wants to know what comes next; else never.
-    unheeded_until: Ticks,
     pub(super) limit: Limit,
 }
 
 /// What every communicator begins with. Copied from here: it is too large for some programs' stacks.
 static FRESH: Learning = Learning {
-    rhythm: Rhythm::new(),
     last: Ticks(0),
+    unheeded_until: Ticks(0),
+    rhythm: Rhythm::new(),
     step_bytes: 0,
     quiet_until: Ticks(0),
-    unheeded_until: Ticks(0),
     limit: Limit::new(),
 };
 
 const _: () = assert!(size_of::<Learning>() < 64 * 1024 && !std::mem::needs_drop::<Learning>());
+const _: () = assert!(std::mem::offset_of!(Learning, rhythm) <= 16);
 
 /// From one step of which something is made to the next, at least.
 const QUIET_NS: u64 = 10_000_000;

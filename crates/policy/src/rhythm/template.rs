@@ -32,7 +32,12 @@ const PART_OF_PAUSE: f32 = 0.5;
 /// Where only pauses tell steps apart, they must be longer to begin one elsewhere: a late call looks like it.
 const PART_OF_ONLY_PAUSE: f32 = 0.8;
 
+/// What every call looks at stands first (`Rhythm`).
+#[repr(C)]
 pub(super) struct Template {
+    /// No call is late by less than this. What repeats faster than steps do has no late calls.
+    pub(super) margin_ns: f32,
+    pub(super) weights: Weights,
     pub(super) marks: [Mark; DEPTH],
     /// Calls of the step; 0 where none was learnt.
     pub(super) calls: u32,
@@ -41,9 +46,6 @@ pub(super) struct Template {
     /// It has held for long, and is worth returning to.
     pub(super) settled: bool,
     pub(super) period_ns: f32,
-    /// No call is late by less than this. What repeats faster than steps do has no late calls.
-    pub(super) margin_ns: f32,
-    pub(super) weights: Weights,
     pub(super) steps_at_a_time: u32,
     pub(super) pace: Pace,
 }
@@ -51,13 +53,13 @@ pub(super) struct Template {
 impl Template {
     pub(super) const fn new() -> Self {
         Self {
+            margin_ns: 0.0,
+            weights: Weights::FIRST,
             marks: [Mark::NONE; DEPTH],
             calls: 0,
             by_pauses: false,
             settled: false,
             period_ns: 0.0,
-            margin_ns: 0.0,
-            weights: Weights::FIRST,
             steps_at_a_time: 1,
             pace: Pace::new(),
         }
