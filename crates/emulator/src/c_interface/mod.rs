@@ -68,6 +68,7 @@ pub fn last_error(forget: bool) -> CudaError {
 
 /// Refuses a call that a host function makes: the device waits for that, and would wait
 /// for ever if it waited for the device.
+#[inline]
 fn refuse_in_host_function() -> Answer<()> {
     if stream::is_in_host_function() {
         report("a host function calls the device, which is not permitted");
@@ -83,6 +84,7 @@ pub fn require_init() -> Answer<()> {
 }
 
 /// Refuses a driver call in a thread without a current context.
+#[inline]
 pub fn require_context() -> Answer<()> {
     refuse_in_host_function()?;
     context::require_current()
@@ -202,6 +204,7 @@ pub unsafe fn image_at<'a>(image: *const u8) -> Answer<&'a [u8]> {
 }
 
 /// The capture status of a stream, as both vendors number it.
+#[inline]
 pub fn capture_status(stream: usize) -> Answer<c_int> {
     let status = capture::status_of(stream)?;
     Ok(match status {

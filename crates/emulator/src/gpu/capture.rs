@@ -130,6 +130,7 @@ fn member_ends(captures: &Captures, stream: usize) -> Vec<usize> {
 }
 
 /// How the capture of a stream stands; `None` for a stream that is not capturing.
+#[inline]
 pub fn status_of(stream: usize) -> Answer<Option<Status>> {
     if idle() {
         return stream::require(stream).map(|()| None);
@@ -302,6 +303,7 @@ pub(super) fn stream_destroyed(stream: usize) {
     }
 }
 
+#[inline]
 fn idle() -> bool {
     ACTIVE.load(Ordering::SeqCst) == 0
 }

@@ -99,6 +99,7 @@ pub fn current_strict() -> Answer<&'static Device> {
 }
 
 /// Refuses a thread without a current device, as [`current_strict`] does.
+#[inline]
 pub fn require_current() -> Answer<()> {
     process::devices()?;
     let handle = top().ok_or(CudaError::INVALID_CONTEXT)?;
@@ -205,6 +206,7 @@ fn with_primary<T>(ordinal: i32, change: impl FnOnce(&mut Primary) -> T) -> Opti
     primary.map(change)
 }
 
+#[inline]
 fn top() -> Option<usize> {
     CURRENT.with_borrow(|stack| stack.top)
 }

@@ -98,6 +98,7 @@ impl<T> Handles<T> {
 
     /// Refuses a handle that is not in the table. Whoever asks again for the one it saw last takes no lock while nothing
     /// is removed: a handle never comes back.
+    #[inline]
     pub(super) fn require(&self, handle: usize, seen: &'static LocalKey<Cell<Seen>>) -> Answer<()> {
         // Before the look: what is removed behind it is noticed the next time.
         let now = Seen { handle, removed: self.removed.load(Ordering::Acquire) };

@@ -37,11 +37,13 @@ pub fn vendor() -> Vendor {
 }
 
 /// Whether this is a child, by fork, of a process that had initialised.
+#[inline]
 pub fn is_forked_child() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
 /// Initialises once (`cuInit`) and returns the devices.
+#[inline]
 pub fn init() -> Answer<&'static [Device]> {
     if is_forked_child() {
         return Err(CudaError::NOT_INITIALIZED);
@@ -53,6 +55,7 @@ pub fn init() -> Answer<&'static [Device]> {
 }
 
 /// The devices, for a caller that must have initialised before.
+#[inline]
 pub fn devices() -> Answer<&'static [Device]> {
     match DEVICES.get() {
         Some(_) => init(),

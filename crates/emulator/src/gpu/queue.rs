@@ -55,6 +55,7 @@ thread_local! {
 
 /// Whether this is the thread of a queue, which would wait for itself if it waited for
 /// the device.
+#[inline]
 pub(super) fn is_worker() -> bool {
     IS_WORKER.get()
 }

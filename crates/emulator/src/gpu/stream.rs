@@ -154,6 +154,7 @@ pub fn is_capturing(stream: usize) -> Answer<bool> {
 
 /// Whether this is a thread of the device, in a host function: it may not wait for the
 /// device, which waits for it.
+#[inline]
 pub fn is_in_host_function() -> bool {
     queue::is_worker()
 }
@@ -164,6 +165,7 @@ pub fn device_of(stream: usize) -> Answer<i32> {
 }
 
 /// Refuses a handle behind which there is no stream, as [`find`] does.
+#[inline]
 pub(super) fn require(stream: usize) -> Answer<()> {
     if stream <= STREAM_PER_THREAD {
         return find(stream).map(drop);
