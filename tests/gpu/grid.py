@@ -1,7 +1,7 @@
 """Is any AllReduce slower with the library? Sizes, datatypes, numbers of ranks and links, as a user has them.
 
     AIRAMP_BIN=… tests/gpu/with_mps python3 tests/gpu/grid.py [--ranks 2,4,8] [--wires loopback,40gbit,10gbit,1gbit]
-                 [--sizes 1KiB,16KiB,…] [--seconds 900] [--after grid.json]
+                 [--sizes 1KiB,16KiB,…] [--seconds 900] [--after grid.json] [--longest 1.2]
 
 AIRAMP_ENABLE_FP8_ALLREDUCE=1 and nothing else, beside a job without the library, in turns. Each wire
 has communicators of its own, made before it is shaped; calls go on until the library has decided for that class (bounded), and
@@ -87,11 +87,12 @@ def settled(cell):
 
 
 def earlier(arguments):
-    """The cells of the run that this one goes on with."""
+    """The cells of the run that this one goes on with: its grid.json, or that of a report."""
     if not arguments.after:
         return {}
     with open(arguments.after) as file:
-        return {key(cell): cell for cell in json.load(file)["cells"]}
+        found = json.load(file)
+    return {key(cell): cell for cell in found.get("grid", found)["cells"]}
 
 
 def beside(before, cell):
@@ -158,7 +159,7 @@ def measure_wire(part, wire, pairs, cells, share, arguments):
         if before and settled(before):
             continue
         guess, pair = estimate(BITS.get(wire), count, size), pairs[count]
-        if guess > LONGEST:
+        if guess > arguments.longest:
             missed.append(dict(cell, why=f"a call takes about {guess:.0f} s"))
             continue
         if part.left() - end < 14 * guess + 0.5 or part.left() < 5:
@@ -168,7 +169,7 @@ def measure_wire(part, wire, pairs, cells, share, arguments):
             pair.make("without", NAME)
             pair.make("tuned", NAME)
             once = pair.ask("without", NAME, size, datatype, 1, turns=2)[0]
-            if once > 1.5 * LONGEST:
+            if once > 1.5 * arguments.longest:
                 missed.append(dict(cell, why=f"a call takes {once:.1f} s"))
                 continue
             cell.update(measure(part, pair, size, datatype, once))
@@ -281,7 +282,8 @@ def main():
     parser.add_argument("--ranks", default="2,4,8")
     parser.add_argument("--wires", default="loopback,40gbit,10gbit,1gbit", help="loopback, or rates as tc takes them")
     parser.add_argument("--sizes", default=SIZES, help="bytes, in the order in which they are measured")
-    parser.add_argument("--after", metavar="FILE", help="grid.json of an earlier run to go on with")
+    parser.add_argument("--after", metavar="FILE", help="grid.json of an earlier run to go on with, or a report's JSON")
+    parser.add_argument("--longest", type=float, default=LONGEST, help="seconds of a call without the library, at most")
     arguments = parser.parse_args()
     if ranks.IS_RANK:
         from grid_rank import Rank

@@ -1,4 +1,5 @@
-"""The report of tests/gpu/suite: reads the parts' JSON files, writes a page and three charts, and the summary on docs/results/README.md.
+"""The report of tests/gpu/suite: reads the parts' JSON files, writes a page, all numbers as one JSON file beside it, three charts, and
+the summary on docs/results/README.md.
 
     tests/gpu/report.py FOLDER [--docs docs/results] [--name YYYY-MM-DD-suite-CARD]
 
@@ -109,6 +110,21 @@ def charts(found, folder, name):
     return made
 
 
+def rounded(value):
+    """Six digits are more than any of the numbers is worth."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(of) for key, of in value.items()}
+    return [rounded(of) for of in value] if isinstance(value, list) else value
+
+
+def write_numbers(found, folder, name):
+    with open(os.path.join(folder, f"{name}.json"), "w") as file:
+        json.dump(rounded(found), file, separators=(",", ":"))
+        file.write("\n")
+
+
 def body(found, name):
     text = []
     for key, (title, command) in PARTS.items():
@@ -130,7 +146,7 @@ def write_page(found, folder, name, date, card):
         f"# {date}, {card}: the suite",
         "",
         f"PyTorch {known.get('torch', 'none')}, NCCL {version(known.get('nccl', 'unknown'))}; all ranks share the card (MPS, an `NCCL_HOSTID` each, loopback sockets, shaped by tbf where a",
-        "rate is given, which all ranks share). Made by `tests/gpu/suite`. Times from such a machine say nothing of a cluster's; ratios hold for a link of that rate.",
+        f"rate is given, which all ranks share). Made by `tests/gpu/suite`; [all numbers]({name}.json). Times from such a machine say nothing of a cluster's; ratios hold for a link of that rate.",
         "",
     ]
     page = os.path.join(folder, f"{name}.md")
@@ -200,10 +216,11 @@ def main():
     os.makedirs(arguments.docs, exist_ok=True)
     made = charts(found, arguments.docs, name)
     write_page(found, arguments.docs, name, date, card)
+    write_numbers(found, arguments.docs, name)
     readme = os.path.join(arguments.docs, "README.md")
     if os.path.exists(readme):
         update(readme, summary(found, name, made))
-    print(f"{os.path.join(arguments.docs, name)}.md, charts: {', '.join(made) or 'none'}")
+    print(f"{os.path.join(arguments.docs, name)}.md, .json, charts: {', '.join(made) or 'none'}")
 
 
 if __name__ == "__main__":
