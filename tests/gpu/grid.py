@@ -87,12 +87,17 @@ def settled(cell):
 
 
 def earlier(arguments):
-    """The cells of the run that this one goes on with: its grid.json, or that of a report."""
+    """What the run that this one goes on with has measured and what it has missed: its grid.json, or that of a report."""
     if not arguments.after:
-        return {}
+        return {}, {}
     with open(arguments.after) as file:
         found = json.load(file)
-    return {key(cell): cell for cell in found.get("grid", found)["cells"]}
+    found = found.get("grid", found)
+    return by_key(found["cells"]), by_key(found["missed"])
+
+
+def by_key(cells):
+    return {key(cell): cell for cell in cells}
 
 
 def beside(before, cell):
@@ -215,11 +220,12 @@ def table(cells):
 
 
 def conduct(arguments):
-    part = suite_part.Part("grid", arguments)
-    part.put(cells=[], missed=[], after=arguments.after)
-    arguments.earlier = earlier(arguments)
-    pairs, missed = {count: Pair(count) for count in map(int, arguments.ranks.split(","))}, []
+    # Read before the part writes its own file, which may be the same one.
+    arguments.earlier, missed = earlier(arguments)
     cells = list(arguments.earlier.values())
+    part = suite_part.Part("grid", arguments)
+    part.put(cells=cells, missed=list(missed.values()), after=arguments.after)
+    pairs = {count: Pair(count) for count in map(int, arguments.ranks.split(","))}
     try:
         for pair in pairs.values():
             for job in pair.jobs.values():
@@ -232,10 +238,10 @@ def conduct(arguments):
             prepare(part, wire, pairs, arguments)
             try:
                 with contextlib.nullcontext() if wire == "loopback" else loopback.Shaped(wire):
-                    missed += measure_wire(part, wire, pairs, cells, share, arguments)
+                    missed.update(by_key(measure_wire(part, wire, pairs, cells, share, arguments)))
             except loopback.NotShaped as why:
                 part.check(f"{wire}: measured", None, str(why))
-            part.put(cells=cells, missed=missed)
+            part.put(cells=cells, missed=list(missed.values()))
             part.say(f"{wire}: {sum(cell['wire'] == wire for cell in cells)} cells")
     except ranks.Ended as ended:
         part.check("the jobs are up", False, str(ended))
@@ -245,10 +251,16 @@ def conduct(arguments):
     return judge(part, cells, missed)
 
 
+def place(cell):
+    """By links, the fastest first, and those of other rates behind them; then by type, ranks and size."""
+    wires = [*BITS, cell["wire"]]
+    return wires.index(cell["wire"]), cell["wire"], DATATYPES.index(cell["datatype"]), cell["ranks"], cell["bytes"]
+
+
 def judge(part, cells, missed):
-    cells.sort(key=lambda cell: (list(BITS).index(cell["wire"]), DATATYPES.index(cell["datatype"]), cell["ranks"], cell["bytes"]))
-    known = {key(cell) for cell in cells}
-    missed = [cell for cell in missed if key(cell) not in known]
+    cells.sort(key=place)
+    known = by_key(cells)
+    missed = [cell for where, cell in missed.items() if where not in known]
     part.put(cells=cells, missed=missed)
     table(cells)
     if missed:

@@ -119,7 +119,16 @@ def rounded(value):
     return [rounded(of) for of in value] if isinstance(value, list) else value
 
 
+def without_folders(part):
+    """What was called, without the folders of the machine it was called on."""
+    words = part.get("command", "").split()
+    kept = [word for before, word in zip(["", *words], words) if "--output" not in (before, word)]
+    named = {key: os.path.basename(part[key]) for key in ("after",) if part.get(key)}
+    return {**part, **named, "command": " ".join(os.path.basename(word) for word in kept)}
+
+
 def write_numbers(found, folder, name):
+    found = {key: without_folders(part) for key, part in found.items()}
     with open(os.path.join(folder, f"{name}.json"), "w") as file:
         json.dump(rounded(found), file, separators=(",", ":"))
         file.write("\n")

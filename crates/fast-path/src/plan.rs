@@ -163,7 +163,7 @@ impl Plan {
     }
 
     /// Exchanges of the call, in their order: two chunks are under way, so that the kernels of one
-    /// run beside the exchange of the other.
+    /// run beside the exchange of the other, or one alone.
     pub(crate) fn exchanges(&self) -> usize {
         match self.shape.algorithm {
             Algorithm::OneShot => self.steps,

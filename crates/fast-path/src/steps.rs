@@ -5,7 +5,7 @@
 //! quantised already in place; reduced (r) into this rank's place in the slot, gathered there (G), and
 //! dequantised (d). The caller's stream runs S0 S1 G0 G1 S2 S3 G2 G3 …, the lane's stream beside it
 //! q0 q1 r0 r1 d0 q2 d1 q3 r2 r3 …, so that every kernel but the first runs beside an exchange of the
-//! other slot. One-shot: gather and add up, in the same way, or with one slot and everything in turn.
+//! other slot. One-shot: gather and add up, in the same way. With one slot everything goes in turn, q0 S0 r0 G0 d0 q1 ….
 
 use crate::dry_run::Piece;
 use crate::enqueue::Post;

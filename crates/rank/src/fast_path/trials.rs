@@ -258,9 +258,9 @@ fn enqueue_all(stage: &Stage) -> Result<(), RankError> {
     Ok(())
 }
 
-/// Calls of every shape, bit for bit what the codec makes of them.
+/// Calls of every shape, live and captured, bit for bit what the codec makes of them.
 pub(super) fn shapes(stage: &Stage) -> Result<Report, RankError> {
-    let mut report = Report::default();
+    let (mut report, second) = (Report::default(), stage.session.gpu.stream(true)?);
     for shape in stage.lane.shapes() {
         for (number, tensor) in tensors().iter().chain(&more_tensors()).enumerate() {
             stage.prepare(&[*tensor])?;
@@ -272,6 +272,13 @@ pub(super) fn shapes(stage: &Stage) -> Result<Report, RankError> {
             let expected = expected::reduced(stage, tensor, shape.algorithm, post.call.average);
             if stage.output(tensor)? != expected {
                 report.wrong.push(format!("{shape:?} {tensor:?}: other bits than the codec's"));
+            }
+            stage.prepare(&[*tensor])?;
+            let graph = second.capture(|| enqueue(&[Post { stream: second.raw(), ..post }], &[]))?;
+            graph.launch(&second)?;
+            second.synchronize()?;
+            if stage.output(tensor)? != expected {
+                report.wrong.push(format!("{shape:?} {tensor:?}: other bits than the codec's in a graph"));
             }
             report.trials += 1;
         }
