@@ -90,10 +90,13 @@ def earlier(arguments):
     """What the run that this one goes on with has measured and what it has missed: its grid.json, or that of a report."""
     if not arguments.after:
         return {}, {}
-    with open(arguments.after) as file:
-        found = json.load(file)
-    found = found.get("grid", found)
-    return by_key(found["cells"]), by_key(found["missed"])
+    try:
+        with open(arguments.after) as file:
+            found = json.load(file)
+        found = found.get("grid", found)
+        return by_key(found["cells"]), by_key(found["missed"])
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        sys.exit(f"grid.py: --after {arguments.after} is no result of this program or of report.py: {error!r}")
 
 
 def by_key(cells):

@@ -12,6 +12,7 @@ import os
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -22,6 +23,8 @@ WAYS = {"with": {}, "without": {"AIRAMP_TELEMETRY": "0"}, "without, again": {"AI
 
 def main():
     arguments = parse_arguments()
+    if not (BUILT / "airamp").exists():
+        sys.exit(f"{BUILT} has no airamp: run ./x build first")
     # In memory, as where nobody names a folder.
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         emulator = subprocess.check_output([BUILT / "airamp", "emulator", "dir"], text=True).strip()
@@ -29,7 +32,11 @@ def main():
         environment = dict(os.environ, LD_LIBRARY_PATH=emulator, LD_PRELOAD=str(BUILT / "libairamp_accel.so"),
                            AIRAMP_EMU_RACECHECK="0", AIRAMP_TELEMETRY_DIR=folder)
         command = ["taskset", "-c", str(arguments.core), program, str(arguments.calls)]
-        rounds = [one_round(command, environment) for _ in range(arguments.rounds)]
+        rounds = []
+        for done in range(arguments.rounds):
+            if done % 20 == 0:
+                print(f"{done} of {arguments.rounds} rounds", file=sys.stderr)
+            rounds.append(one_round(command, environment))
     for place, what in enumerate(("by the clock", "of processor time")):
         tell(what, rounds, place)
 
@@ -39,7 +46,10 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--calls", type=int, default=5000, help="of each rank in each run")
     parser.add_argument("--core", type=int, default=1)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.rounds < 2 or arguments.calls < 1:
+        parser.error("at least 2 rounds of 1 call")
+    return arguments
 
 
 def compile_program(folder, emulator):
