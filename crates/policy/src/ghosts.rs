@@ -90,12 +90,14 @@ pub struct Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Kernels in the gap shorten what comes behind it.
+    /// Kernels in the gap shorten what comes behind it, and the job is not slower for them.
     Helps(Gain),
     /// They do not: there are none in such gaps any more.
     NoGain(Gain),
     /// The job takes longer from one burst to the next with them: there are none any more.
     Slows(Harm),
+    /// So many gaps do not tell whether it does, since its times vary too much: there are none any more.
+    Untold { gaps: u64 },
     /// The device is at work in such gaps: there are none any more.
     Busy,
 }
@@ -134,8 +136,8 @@ pub struct Scheduler {
     /// When a gap was over and nothing more foretold; 0: not so.
     burst_since_ns: u64,
     trials: [Trial; CLASSES],
-    /// Found out when a gap was over, and not told yet.
-    slows: Option<Verdict>,
+    /// Found out when a burst was over, and not told yet.
+    of_job: Option<Verdict>,
 }
 
 impl Scheduler {
@@ -149,7 +151,7 @@ impl Scheduler {
             before: None,
             burst_since_ns: 0,
             trials: [Trial::NEW; CLASSES],
-            slows: None,
+            of_job: None,
         }
     }
 
@@ -237,8 +239,8 @@ impl Scheduler {
     }
 
     /// What the gap before this one has shown about the job itself; each is told once.
-    pub fn slows(&mut self) -> Option<Verdict> {
-        self.slows.take()
+    pub fn of_job(&mut self) -> Option<Verdict> {
+        self.of_job.take()
     }
 
     /// Nothing is foretold: inside a burst, whose end is looked for the less often the longer it takes, or for want of a rhythm.
@@ -262,7 +264,7 @@ impl Scheduler {
         let is_over = |gap: &mut Gap| !next.is_short && next.last_call_ns > gap.last_call_ns;
         let Some(gap) = self.before.take_if(is_over) else { return };
         let found = self.trials[gap.class].job_took(gap.with, next.last_call_ns - gap.last_call_ns);
-        self.slows = found.map(|what| verdict(gap.class, what)).or(self.slows.take());
+        self.of_job = found.map(|what| verdict(gap.class, what)).or(self.of_job.take());
     }
 
     /// What was measured last in gaps of any length.

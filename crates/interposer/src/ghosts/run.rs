@@ -77,7 +77,7 @@ impl Ghosts<'_> {
             let outlook = self.outlook();
             let hindered = outlook.is_some() && self.is_hindered(now_ns);
             let act = self.scheduler.act(&Moment { now_ns, outlook, hindered });
-            self.scheduler.slows().into_iter().for_each(|verdict| self.tell(verdict));
+            self.scheduler.of_job().into_iter().for_each(|verdict| self.tell(verdict));
             match act {
                 Act::Sleep { until_ns } => sleep(until_ns.saturating_sub(now_ns)),
                 act => {
@@ -230,6 +230,9 @@ fn in_words(verdict: &Verdict) -> String {
             "ghost kernels are off in {gaps}: from one burst to the next the job takes {} us with them and {} us without",
             harm.with_ns / 1000,
             harm.without_ns / 1000
+        ),
+        Finding::Untold { gaps: measured } => format!(
+            "ghost kernels are off in {gaps}: {measured} of them do not tell whether the job is slower with them"
         ),
         Finding::NoGain(gain) => format!(
             "ghost kernels are off in {gaps}: the first kernel takes {} us with them and {} us without",

@@ -1,18 +1,26 @@
 //! Whether kernels in a gap shorten the first one behind it: gaps with and without take turns, and medians are
-//! compared. So are the times that the job takes over the gap and the burst behind it: it must not be slower. Where they help, every sixteenth gap is still one without, so that it is known when they no longer do.
+//! compared. So are the times that the job takes over the gap and the burst behind it: they go on only where these show that it is not slower, and not
+//! where they only fail to show that it is. Every sixteenth gap is still one without then, so that it is known when that is no longer so.
 
 use super::Finding;
 
 /// Of each kind, before anything is decided.
 const ENOUGH: usize = 12;
-/// Of each kind, the latest.
+/// Of each kind, the latest: of the first kernel's times, and of the job's, which differ by less than they vary.
 const KEPT: usize = 16;
+const JOB_KEPT: usize = 64;
+/// Gaps of both kinds after which it is over, where it cannot be told whether the job is slower.
+const MOST_TRIED: u64 = 2 * JOB_KEPT as u64;
 const ONE_WITHOUT_OF: u32 = 16;
 /// To count as help the median must be shorter by so much, and by this share of what it is without.
 const LEAST_GAIN_NS: u64 = 3_000;
 const LEAST_GAIN_SHARE: u64 = 10;
-/// A job is slower by more than this share of its time.
-const MOST_HARM_SHARE: u64 = 200;
+/// A job must not be slower by more than this share of its time.
+const MOST_HARM_SHARE: f64 = 1.0 / 200.0;
+/// So many standard errors, since it is looked at after every gap.
+const STANDARD_ERRORS: f64 = 3.0;
+/// The standard error of a median, as of normal numbers: so many times their middle half's width over the root of their number.
+const OF_MIDDLE_HALF: f64 = 1.253 / 1.349;
 
 /// Medians of the time of the first kernel behind a gap, with kernels in the gap and without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +58,10 @@ enum State {
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     state: State,
-    with: Samples,
-    without: Samples,
-    job_with: Samples,
-    job_without: Samples,
+    with: Samples<KEPT>,
+    without: Samples<KEPT>,
+    job_with: Samples<JOB_KEPT>,
+    job_without: Samples<JOB_KEPT>,
     /// Gaps that began.
     begun: u32,
     measured: u64,
@@ -110,10 +118,7 @@ impl Trial {
         }
         let gain = self.gain()?;
         match self.state {
-            State::Trying if gain.pays(100) => {
-                self.state = State::On;
-                Some(Finding::Helps(gain))
-            }
+            State::Trying if gain.pays(100) => self.settle(),
             // What was enough at first may come out a little smaller the next time.
             State::On if gain.pays(50) => None,
             State::Trying | State::On => {
@@ -124,21 +129,46 @@ impl Trial {
         }
     }
 
-    /// The job's own time, from before the gap to behind the next burst. It is slower if the median is, by more than
-    /// it may, and three quarters of the times without are shorter than that: else it is only uneven.
+    /// The job's own time, from before the gap to behind the next burst.
     pub(super) fn job_took(&mut self, with: bool, ns: u64) -> Option<Finding> {
         if with {
             self.job_with.push(ns)
         } else {
             self.job_without.push(ns)
         }
-        if self.job_with.count < ENOUGH || self.job_without.count < ENOUGH || self.is_off() {
-            return None;
+        match self.state {
+            State::Trying => self.settle(),
+            State::On => {
+                let slower = self.job()?;
+                (slower.is_shown() && self.switch_off()).then_some(Finding::Slows(slower.harm))
+            }
+            State::Off => None,
         }
-        let harm = Harm { with_ns: self.job_with.median(), without_ns: self.job_without.median() };
-        let slower = harm.with_ns.saturating_sub(harm.without_ns) > harm.without_ns / MOST_HARM_SHARE;
-        (slower && harm.with_ns > self.job_without.at(3, 4) && self.switch_off())
-            .then_some(Finding::Slows(harm))
+    }
+
+    /// Whether both the gain and the job's times are known well enough to go on or to end it.
+    fn settle(&mut self) -> Option<Finding> {
+        let gain = self.gain().filter(|gain| gain.pays(100))?;
+        let slower = self.job();
+        let found = match slower {
+            Some(slower) if slower.is_refuted() => Finding::Helps(gain),
+            Some(slower) if slower.is_shown() => Finding::Slows(slower.harm),
+            _ if self.measured >= MOST_TRIED => Finding::Untold { gaps: self.measured },
+            _ => return None,
+        };
+        let helps = matches!(found, Finding::Helps(_));
+        self.state = if helps { State::On } else { State::Off };
+        // What is compared from now on is of one time.
+        (self.job_with, self.job_without) = (Samples::NEW, Samples::NEW);
+        Some(found)
+    }
+
+    fn job(&self) -> Option<Slower> {
+        let (with, without) = (&self.job_with, &self.job_without);
+        (with.count >= ENOUGH && without.count >= ENOUGH).then(|| {
+            let harm = Harm { with_ns: with.median(), without_ns: without.median() };
+            Slower { harm, doubt_ns: STANDARD_ERRORS * with.standard_error().hypot(without.standard_error()) }
+        })
     }
 
     /// `None`: not enough is known.
@@ -152,24 +182,56 @@ impl Trial {
     }
 }
 
+/// By how much the job is slower with kernels, and how well that is known.
+struct Slower {
+    harm: Harm,
+    doubt_ns: f64,
+}
+
+impl Slower {
+    fn by_ns(&self) -> f64 {
+        self.harm.with_ns as f64 - self.harm.without_ns as f64
+    }
+
+    fn allowed_ns(&self) -> f64 {
+        self.harm.without_ns as f64 * MOST_HARM_SHARE
+    }
+
+    /// It is not, by more than it may.
+    fn is_refuted(&self) -> bool {
+        self.by_ns() + self.doubt_ns <= self.allowed_ns()
+    }
+
+    /// It is, by more than it may, and that is no chance.
+    fn is_shown(&self) -> bool {
+        self.by_ns() > self.allowed_ns().max(self.doubt_ns)
+    }
+}
+
 #[derive(Clone, Debug)]
-struct Samples {
-    values: [u64; KEPT],
+struct Samples<const N: usize> {
+    values: [u64; N],
     count: usize,
     next: usize,
 }
 
-impl Samples {
-    const NEW: Self = Self { values: [0; KEPT], count: 0, next: 0 };
+impl<const N: usize> Samples<N> {
+    const NEW: Self = Self { values: [0; N], count: 0, next: 0 };
 
     fn push(&mut self, value: u64) {
         self.values[self.next] = value;
-        self.next = (self.next + 1) % KEPT;
-        self.count = (self.count + 1).min(KEPT);
+        self.next = (self.next + 1) % N;
+        self.count = (self.count + 1).min(N);
     }
 
     fn median(&self) -> u64 {
         self.at(1, 2)
+    }
+
+    /// Of the median.
+    fn standard_error(&self) -> f64 {
+        let middle_half = self.at(3, 4).saturating_sub(self.at(1, 4)) as f64;
+        OF_MIDDLE_HALF * middle_half / (self.count.max(1) as f64).sqrt()
     }
 
     /// The value that so large a part of them does not reach.
