@@ -11,7 +11,8 @@ measures:
 
 latency  the first kernel of the application's own and the first collective behind it after gaps of 1, 10, 100 ms, and
          in one pair 1 s, until the host sees their end; and the power drawn meanwhile
-decode   a loop as of an inference server: 16 layers with a collective each, then a gap on the host; tokens per second
+decode   a loop as of an inference server: 16 layers with a collective each, then a gap on the host; tokens per second, those
+         among which the library finds out whether ghosts help too
 running  a job that keeps the device busy between its collectives: ghosts must cost at most 0.5%
 
 The program is ghost_rank.py (ctypes, no PyTorch), or with --program pytorch ghost_pytorch.py. No pair begins that would not end
@@ -33,11 +34,13 @@ import ranks
 # Gap in ms -> how many are measured in a job.
 GAPS = {1: 200, 10: 100, 100: 24}
 LONG_GAP_MS, LONG_GAPS = 1000, 20
-# The library decides after 24 gaps of one length, of which a few go by before the rhythm is known.
-UNTIL_DECIDED = {1: 60, 10: 45, 100: 36, 1000: 30}
+# The library decides after 24 to 128 gaps of one length, the more the more the job varies; a few go by before the rhythm is known.
+UNTIL_DECIDED = {1: 60, 10: 145, 100: 48, 1000: 30}
 AFTER_A_PAUSE = 3
-# Gap in ms -> tokens.
-DECODE = {5: 240, 50: 20}
+# Gap in ms -> tokens, from the first one on.
+DECODE = {5: 400, 50: 60}
+# Of each end, what the host held up or found done by chance.
+TRIMMED = 0.05
 RUNNING_STEPS = 60
 MOST_SLOWED = 1.005
 PROGRAMS = {"light": "ghost_rank.py", "pytorch": "ghost_pytorch.py"}
@@ -99,6 +102,11 @@ def percentile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def middle_mean(values):
+    ordered, cut = sorted(values), int(TRIMMED * len(values))
+    return statistics.mean(ordered[cut : len(ordered) - cut])
+
+
 def latency(job, energy, gap_ms, count):
     if job.ghosts:
         job.ask(dict(do="gaps", gap_ms=gap_ms, count=UNTIL_DECIDED[gap_ms]))
@@ -111,8 +119,6 @@ def latency(job, energy, gap_ms, count):
 
 
 def decode(job, gap_ms, tokens):
-    if job.ghosts:
-        job.ask(dict(do="decode", gap_ms=gap_ms, tokens=45))
     before = job.launched()
     [answer] = job.ask(dict(do="decode", gap_ms=gap_ms, tokens=tokens))
     return dict(answer, ghosts=job.launched() - before)
@@ -177,8 +183,7 @@ def show_decode(pairs):
         ratios = []
         for pair in pairs:
             if all(gap in pair[ghosts].get("decode", {}) for ghosts in pair):
-                # By the median token: one that the host held up is not what is asked about.
-                rate = [1 / statistics.median(pair[ghosts]["decode"][gap]["seconds"]) for ghosts in (False, True)]
+                rate = [1 / middle_mean(pair[ghosts]["decode"][gap]["seconds"]) for ghosts in (False, True)]
                 launched = pair[True]["decode"][gap]["ghosts"]
                 ratios.append(rate[1] / rate[0])
                 print(f"{gap:>8}  {rate[0]:9.2f}{rate[1]:9.2f}{ratios[-1]:8.4f}{launched:8}")

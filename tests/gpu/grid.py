@@ -7,7 +7,7 @@ AIRAMP_ENABLE_FP8_ALLREDUCE=1 and nothing else, beside a job without the library
 has communicators of its own, made before it is shaped; calls go on until the library has decided for that class (bounded), and
 what it then does is timed. A cell is the median of the turns without over the median with. Cells under 0.98 are
 measured again, up to four times, and all turns counted. Asked for: no cell under 0.98. Cells whose calls take too long are
-not measured, and listed. --after goes on where an earlier run ended: it measures what that one has not, what the library had not
+listed, and left to grid_long.py. --after goes on where an earlier run ended: it measures what that one has not, what the library had not
 decided, and cells under 0.98, by new processes, since two of them differ by themselves: such a cell is the mean of its runs.
 Exit status: 0, 1, 77 no GPU.
 """

@@ -17,12 +17,19 @@ def rows(header, lines):
     ]
 
 
+def mark_of(one):
+    if one.get("forced"):
+        return "+"
+    if one["entry"] and 0x40 <= one["entry"] < 0x50:
+        return "*"
+    return "" if one["decided"] or one["bytes"] < 1 << 20 else "?"
+
+
 def grid(part, name):
     sizes = sorted({one["bytes"] for one in part["cells"]})
     table = {}
     for one in part["cells"]:
-        mark = "*" if one["entry"] and 0x40 <= one["entry"] < 0x50 else "" if one["decided"] or one["bytes"] < 1 << 20 else "?"
-        table.setdefault((one["wire"], one["ranks"], one["datatype"]), {})[one["bytes"]] = f"{one['ratio']:.2f}{mark}"
+        table.setdefault((one["wire"], one["ranks"], one["datatype"]), {})[one["bytes"]] = f"{one['ratio']:.2f}{mark_of(one)}"
     lines = [(wire, count, kind, *[row.get(size, "–") for size in sizes]) for (wire, count, kind), row in table.items()]
     why = {}
     for one in part.get("missed", []):
@@ -34,7 +41,9 @@ def grid(part, name):
         f"![Speedup by size and link]({name}-speedup.svg)",
         "",
         *text,
-        f"`*`: the library compresses there, `?`: it was still trying. Cells not measured: {missed}.",
+        "`*`: the library compresses there; `+`: it would have decided after some two dozen calls, each of which takes seconds or minutes, and "
+        "compressed from the first one on (`grid_long.py`); `?`: it was still trying.",
+        f"Cells not measured: {missed}.",
         "",
     ]
 
