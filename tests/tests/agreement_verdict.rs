@@ -141,6 +141,7 @@ fn a_rank_with_another_setting_leaves_the_job_exact_and_the_setting_is_named() {
         ("AIRAMP_MIN_BYTES", "8192", "min"),
         ("AIRAMP_MIN_SPEEDUP", "1.5", "speedup"),
         ("AIRAMP_MAX_VNMSE", "0.1", "vnmse"),
+        ("AIRAMP_RANKS_PER_NODE", "2", "ranks_per_node"),
     ];
     for (number, (name, value, word)) in settings.into_iter().enumerate() {
         let outcomes = with_one(2, number as u32 % 2, |run| run.env(name, value));

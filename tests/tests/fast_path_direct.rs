@@ -66,11 +66,12 @@ fn scenario(name: &str) -> Run {
     rank("fast-path").args([name, "--arena-bytes", "300000"])
 }
 
-/// CUDA and HIP, the one-shot and the two-shot.
+/// CUDA and HIP, the one-shot, the two-shot and the three-shot.
 fn everywhere(name: &str) -> impl Iterator<Item = Vec<Report>> {
-    [(2, false), (3, false), (2, true), (5, true)].into_iter().map(move |(ranks, hip)| {
-        let run = if hip { scenario(name).arg("--hip") } else { scenario(name) };
-        reports(run, ranks)
+    let places = [(2, "1", false), (3, "1", false), (4, "2", false), (2, "1", true), (5, "1", true)];
+    places.into_iter().map(move |(ranks, per_node, hip)| {
+        let run = scenario(name).env("AIRAMP_RANKS_PER_NODE", per_node);
+        reports(if hip { run.arg("--hip") } else { run }, ranks)
     })
 }
 

@@ -15,6 +15,7 @@ struct Report {
     refused: Option<String>,
     trials: usize,
     wrong: Vec<String>,
+    shapes: Vec<String>,
 }
 
 /// With an arena in which the longer calls take several steps, unless there is another.
@@ -42,6 +43,32 @@ const TENSORS: usize = 8;
 fn every_shape_gives_the_bits_of_the_codec() {
     for (ranks, shapes) in [(2, 5), (3, 5), (4, 5), (8, 5)] {
         assert_all_holds(&reports(scenario("shapes", "300000"), ranks), shapes * TENSORS);
+    }
+}
+
+/// On nodes of so many ranks.
+const NODES: [(u32, &str); 4] = [(4, "2"), (6, "3"), (6, "2"), (8, "4")];
+
+#[test]
+fn every_shape_of_nodes_with_several_ranks_gives_the_bits_of_the_codec() {
+    for (ranks, per_node) in NODES {
+        let run = scenario("shapes", "300000").env("AIRAMP_RANKS_PER_NODE", per_node);
+        let reports = reports(run, ranks);
+        assert_all_holds(&reports, 5 * TENSORS);
+        assert!(reports.iter().all(|report| report.shapes[0] == "three-shot"), "{:?}", reports[0].shapes);
+    }
+    let uneven = scenario("shapes", "300000").env("AIRAMP_RANKS_PER_NODE", "3");
+    assert_eq!(reports(uneven, 4)[0].shapes[0], "two-shot");
+}
+
+#[test]
+fn a_dry_run_on_nodes_with_several_ranks_leaves_memory_alone_and_tells_the_error_of_the_codec() {
+    let large = [(4, "2", "16777216")].into_iter();
+    for (ranks, per_node, arena) in
+        NODES.map(|(ranks, per_node)| (ranks, per_node, "300000")).into_iter().chain(large)
+    {
+        let run = scenario("trials", arena).env("AIRAMP_RANKS_PER_NODE", per_node);
+        assert_all_holds(&reports(run, ranks), 5 * TENSORS);
     }
 }
 
@@ -87,8 +114,9 @@ fn measurements_run_out_come_back_and_are_never_captured() {
 
 #[test]
 fn once_connected_no_shape_and_no_dry_run_lets_a_host_wait_for_its_peers() {
-    for ranks in [2, 3, 5] {
-        assert_all_holds(&reports(scenario("ahead", "300000"), ranks), 0);
+    for (ranks, per_node) in [(2, "1"), (3, "1"), (5, "1"), (4, "2")] {
+        let run = scenario("ahead", "300000").env("AIRAMP_RANKS_PER_NODE", per_node);
+        assert_all_holds(&reports(run, ranks), 0);
     }
 }
 

@@ -47,7 +47,7 @@ impl Steps<'_> {
         match (self.plan.dry, self.plan.shape.algorithm) {
             (false, _) => self.post.call.output + self.offset(piece.start),
             // The packets there have been reduced.
-            (true, Algorithm::TwoShot) => self.received(step, 0),
+            (true, Algorithm::TwoShot | Algorithm::ThreeShot) => self.received(step, 0),
             (true, Algorithm::OneShot) => {
                 self.lane.arena.scratch() + self.plan.slots() as u64 * self.plan.slot_bytes() as u64
             }

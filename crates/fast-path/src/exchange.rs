@@ -1,14 +1,18 @@
 //! What one exchange puts on the wire, posted inside a group of the vendor's that is open.
 
 use crate::plan::Phase;
+use crate::shape::Algorithm;
 use crate::steps::Steps;
 use crate::wire::WireError;
 
 impl Steps<'_> {
     pub(crate) fn exchange(&self, place: usize) -> Result<(), WireError> {
-        match self.plan.exchange(place) {
-            (Phase::Scatter, step) => self.scatter(step),
-            (Phase::Gather, step) => self.gather(step),
+        let (phase, step) = self.plan.exchange(place);
+        match (self.plan.shape.algorithm, phase) {
+            (_, Phase::WithinNode) => self.scatter_within_node(step),
+            (Algorithm::ThreeShot, Phase::Scatter) => self.scatter_across_nodes(step),
+            (_, Phase::Scatter) => self.scatter(step),
+            (_, Phase::Gather) => self.gather(step),
         }
     }
 

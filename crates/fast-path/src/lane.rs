@@ -8,6 +8,7 @@ use crate::first_launches;
 use crate::measurement::{MEASUREMENTS, Measurement};
 use crate::memo::Memo;
 use crate::plan::{Plan, Unsuitable, fitting_variant, largest_packet_bytes};
+use crate::ranks::Ranks;
 use crate::shape::{Algorithm, Shape};
 use crate::wire::Wire;
 use airamp_codec::{Format, Stats};
@@ -43,6 +44,7 @@ pub struct Lane {
     context: Context,
     pub(crate) kernels: Arc<KernelSet>,
     pub(crate) wire: Wire,
+    ranks: Ranks,
     pub(crate) format: Format,
     pub(crate) measurements: [Measurement; MEASUREMENTS],
     arena_bytes: usize,
@@ -84,6 +86,7 @@ impl Lane {
             context,
             kernels,
             wire: Wire { functions, comm, rank, ranks },
+            ranks: ranks.into(),
             format,
             arena_bytes,
             taken: AtomicBool::new(false),
@@ -92,29 +95,42 @@ impl Lane {
         })
     }
 
-    /// The steps of a call, the same on every rank that has agreed on arena and shape.
+    /// How the ranks lie on nodes, which all of them have to be told alike: before the lane is connected, since the shapes
+    /// of its calls depend on it. Until then each has a node of its own.
+    pub fn lie_on_nodes(&mut self, ranks_per_node: usize) {
+        self.ranks = Ranks::new(self.wire.ranks, ranks_per_node);
+        // What was cut for other shapes.
+        self.memo = Memo::new();
+    }
+
+    /// As they were told; 1 where nodes are not even, or nobody knows.
+    pub fn ranks_per_node(&self) -> usize {
+        self.ranks.per_node()
+    }
+
+    /// The steps of a call, the same on every rank that has agreed on arena, nodes and shape.
     pub fn plan(&self, count: usize, shape: Shape) -> Result<Plan, Unsuitable> {
-        Plan::new(count, self.wire.ranks, self.arena_bytes, shape)
+        Plan::new(count, self.ranks, self.arena_bytes, shape)
     }
 
     /// The same for that variant, looked up where such a call came before.
     pub fn known_plan(&self, count: usize, variant: u8, shape: Shape) -> Result<Plan, Unsuitable> {
-        self.memo.plan((count, self.wire.ranks, variant), shape, || self.plan(count, shape))
+        self.memo.plan((count, self.ranks, variant), shape, || self.plan(count, shape))
     }
 
     /// The same for a dry run of it.
     pub fn dry_plan(&self, count: usize, shape: Shape) -> Result<Plan, Unsuitable> {
-        Plan::dry(count, self.wire.ranks, self.arena_bytes, shape)
+        Plan::dry(count, self.ranks, self.arena_bytes, shape)
     }
 
     /// Of the variants that are tried only where they fit, the one that fits calls of so many elements.
     pub fn fitting_variant(&self, count: usize) -> Option<u8> {
-        fitting_variant(count, self.wire.ranks, self.arena_bytes)
+        fitting_variant(count, self.ranks, self.arena_bytes)
     }
 
     /// The shapes that plans can have here; variant n of a call is the nth.
     pub fn shapes(&self) -> &'static [Shape] {
-        Shape::candidates(self.wire.ranks)
+        Shape::candidates(self.ranks)
     }
 
     /// Makes the first exchanges with every peer, which would block the host in a later call. Blocks
@@ -172,11 +188,11 @@ impl Lane {
 
     /// Whether any call will send to single peers.
     pub(crate) fn sends(&self) -> bool {
-        self.shapes().iter().any(|shape| shape.algorithm == Algorithm::TwoShot)
+        self.shapes().iter().any(|shape| shape.algorithm != Algorithm::OneShot)
     }
 
     pub(crate) fn largest_packet_bytes(&self) -> usize {
-        largest_packet_bytes(self.wire.ranks, self.arena_bytes)
+        largest_packet_bytes(self.ranks, self.arena_bytes)
     }
 
     pub(crate) fn enter(&self) -> Result<Entered, GpuError> {

@@ -1,12 +1,13 @@
 //! What lies where in the arena, for packets of some size. Pure.
 //!
-//! Two slots, one for each chunk under way (one where they take turns). A slot begins with a chunk's packets. Live, the two-shot adds room
-//! for a small chunk's received packets; those of a larger one lie in the application's output. Dry, it has
+//! Two slots, one for each chunk under way (one where they take turns). A slot begins with a chunk's packets. Live, the two-shot and the three-shot add room
+//! for a small chunk's received packets; those of a larger one lie in the application's output. Dry, they have
 //! room for all received packets, which then is where the result goes, in pieces that fit. In the one-shot
 //! the result of a dry run lies behind both slots: it is there only as long as the kernels' stream needs it.
 
 use crate::arena::STATS_ROOM;
 use crate::plan::{Chunk, SLOTS};
+use crate::ranks::Ranks;
 use crate::shape::{Algorithm, Shape};
 use airamp_codec::{BLOCK, packet_bytes};
 
@@ -18,7 +19,7 @@ const ELEMENT_BYTES: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
-    pub(crate) ranks: usize,
+    pub(crate) ranks: Ranks,
     pub(crate) dry: bool,
 }
 
@@ -32,16 +33,18 @@ impl Layout {
     pub(crate) fn packets_per_chunk(&self) -> usize {
         match self.shape.algorithm {
             Algorithm::OneShot => 1,
-            Algorithm::TwoShot => self.ranks,
+            Algorithm::TwoShot | Algorithm::ThreeShot => self.ranks.all(),
         }
     }
 
     pub(crate) fn slot_bytes(&self, packet_elements: usize) -> usize {
-        let packets = self.ranks * packet_bytes(packet_elements);
+        let packets = self.ranks.all() * packet_bytes(packet_elements);
         match (self.shape.algorithm, self.dry) {
             (Algorithm::OneShot, _) => packets,
-            (Algorithm::TwoShot, false) => packets + self.ranks * small_packet_bytes(),
-            (Algorithm::TwoShot, true) => packets + self.result_bytes(packet_elements),
+            (Algorithm::TwoShot | Algorithm::ThreeShot, false) => {
+                packets + self.ranks.all() * small_packet_bytes()
+            }
+            (Algorithm::TwoShot | Algorithm::ThreeShot, true) => packets + self.result_bytes(packet_elements),
         }
     }
 
@@ -51,7 +54,9 @@ impl Layout {
         let result = packet_elements * ELEMENT_BYTES;
         match self.shape.algorithm {
             Algorithm::OneShot => result,
-            Algorithm::TwoShot => result.max(self.ranks * packet_bytes(packet_elements)),
+            Algorithm::TwoShot | Algorithm::ThreeShot => {
+                result.max(self.ranks.all() * packet_bytes(packet_elements))
+            }
         }
     }
 
@@ -66,7 +71,9 @@ impl Layout {
     pub(crate) fn most_pieces(&self) -> usize {
         match self.shape.algorithm {
             Algorithm::OneShot => 1,
-            Algorithm::TwoShot => self.ranks.div_ceil((self.ranks / ELEMENT_BYTES).max(1)),
+            Algorithm::TwoShot | Algorithm::ThreeShot => {
+                self.ranks.all().div_ceil((self.ranks.all() / ELEMENT_BYTES).max(1))
+            }
         }
     }
 
@@ -83,7 +90,7 @@ impl Layout {
     pub(crate) fn largest_packet(&self, arena_bytes: usize) -> usize {
         let room = arena_bytes.saturating_sub(STATS_ROOM) / self.slots();
         // No packet is shorter than its codes and scales.
-        let (mut fits, mut exceeds) = (0, room / (self.ranks.max(1) * (BLOCK + 2)) + 1);
+        let (mut fits, mut exceeds) = (0, room / (self.ranks.all().max(1) * (BLOCK + 2)) + 1);
         while exceeds - fits > 1 {
             let blocks = fits + (exceeds - fits) / 2;
             *(if self.arena_bytes(blocks * BLOCK) <= arena_bytes { &mut fits } else { &mut exceeds }) =

@@ -2,6 +2,7 @@
 //! that came a step ago. Plain words without a lock; what two threads write at once is seen to be torn and computed anew.
 
 use crate::plan::{MOST_STEPS, Plan, Unsuitable};
+use crate::ranks::Ranks;
 use crate::shape::Shape;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +29,7 @@ impl Memo {
     /// The plan of so many elements in that variant, as `make` makes it if nobody has asked lately.
     pub(crate) fn plan(
         &self,
-        (count, ranks, variant): (usize, usize, u8),
+        (count, ranks, variant): (usize, Ranks, u8),
         shape: Shape,
         make: impl FnOnce() -> Result<Plan, Unsuitable>,
     ) -> Result<Plan, Unsuitable> {
@@ -65,7 +66,7 @@ mod tests {
 
     fn looked_up(memo: &Memo, count: usize, variant: u8) -> Result<Plan, Unsuitable> {
         let shape = Shape::candidates(RANKS)[usize::from(variant)];
-        memo.plan((count, RANKS, variant), shape, || Plan::new(count, RANKS, ARENA, shape))
+        memo.plan((count, RANKS.into(), variant), shape, || Plan::new(count, RANKS, ARENA, shape))
     }
 
     #[test]
@@ -87,7 +88,7 @@ mod tests {
         let memo = Memo::new();
         let shape = Shape::usual(RANKS);
         let plan = looked_up(&memo, 1 << 20, 0).expect("a plan");
-        let found = memo.plan((1 << 20, RANKS, 0), shape, || unreachable!("it is known"));
+        let found = memo.plan((1 << 20, RANKS.into(), 0), shape, || unreachable!("it is known"));
         assert_eq!(found, Ok(plan));
     }
 

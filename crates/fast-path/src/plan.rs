@@ -1,30 +1,36 @@
 //! How a compressed AllReduce is cut into steps. Pure: the same answer on every rank, from the
-//! count, the number of ranks, the size of the arena and the shape alone, all of which are agreed.
+//! count, the ranks and their nodes, the size of the arena and the shape alone, all of which are agreed.
 
 use crate::layout::Layout;
+use crate::ranks::Ranks;
 use crate::shape::{Algorithm, Shape};
 use airamp_codec::{BLOCK, packet_bytes};
 
 /// A stream takes about a thousand launches ahead of the device; one more blocks the launching thread,
 /// which a collective must never do.
 const MOST_PENDING: usize = 1000;
-/// What a step launches on one stream at most: quantise, copy, reduce and dequantise on the lane's (see
-/// `steps`), two kernels of the vendor's on the caller's. Records and waits do not count.
-const LAUNCHES_PER_STEP: usize = 4;
-/// The same without dequantising, which a dry run does in several pieces (see `dry_run`).
-const DRY_LAUNCHES_BESIDE_PIECES: usize = 3;
+/// What a step launches on one stream at most, but for dequantising: quantise, copy and reduce on the lane's (see
+/// `steps`); the vendor's on the caller's, one for each exchange, are no more. Records and waits do not count.
+const LAUNCHES_BESIDE_PIECES: usize = 3;
 /// What copies the counters and, in a dry run, the samples, of which few lie across a border.
 const OTHER_LAUNCHES: usize = 20;
 
-/// Steps of one call at most.
+/// Steps of one call at most, whatever its shape.
 pub const MOST_STEPS: usize = 240;
 
-const _: () = assert!(MOST_STEPS * LAUNCHES_PER_STEP + OTHER_LAUNCHES < MOST_PENDING);
+/// Steps of a call at most: the fewer, the more each launches. A call is dequantised at once, a dry run in several pieces
+/// (see `dry_run`).
+pub(crate) fn most_steps(layout: &Layout) -> usize {
+    let pieces = if layout.dry { layout.most_pieces() } else { 1 };
+    ((MOST_PENDING - OTHER_LAUNCHES - 1) / (launches_beside_pieces(layout) + pieces)).min(MOST_STEPS)
+}
 
-/// Steps of a dry run at most: the fewer, the more pieces each has.
-pub(crate) fn most_dry_steps(layout: &Layout) -> usize {
-    let launches = DRY_LAUNCHES_BESIDE_PIECES + layout.most_pieces();
-    ((MOST_PENDING - OTHER_LAUNCHES - 1) / launches).min(MOST_STEPS)
+/// The three-shot also reduces the packets of its own node, for each of the nodes.
+fn launches_beside_pieces(layout: &Layout) -> usize {
+    match layout.shape.algorithm {
+        Algorithm::OneShot | Algorithm::TwoShot => LAUNCHES_BESIDE_PIECES,
+        Algorithm::ThreeShot => LAUNCHES_BESIDE_PIECES + layout.ranks.nodes(),
+    }
 }
 
 /// Chunks that are in flight at once: one on the wire, one in the kernels; one alone in shapes that take turns.
@@ -42,7 +48,9 @@ pub enum Unsuitable {
     Empty,
     #[error("the arena is too small for one step")]
     ArenaTooSmall,
-    #[error("the call would take more than {MOST_STEPS} steps, or its dry run too many")]
+    #[error(
+        "the call would take more than {MOST_STEPS} steps, or more than its shape may have, or its dry run too many"
+    )]
     TooLong,
     #[error("so many ranks do not use that shape")]
     ForeignShape,
@@ -53,7 +61,7 @@ pub enum Unsuitable {
 pub struct Plan {
     pub shape: Shape,
     pub count: usize,
-    pub ranks: usize,
+    pub ranks: Ranks,
     pub steps: usize,
     /// Elements of a chunk that one packet holds: all of it, or one rank's shard.
     pub packet_elements: usize,
@@ -73,30 +81,42 @@ pub(crate) struct Chunk {
 /// What an exchange does with its chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Each rank gets its shard from all.
+    /// Each rank gets, from those of its node, the shards of all ranks that have its place in their nodes.
+    WithinNode,
+    /// Each rank gets its shard from all, or from those that have its place in the other nodes.
     Scatter,
     /// All get what each rank has.
     Gather,
 }
 
 impl Plan {
-    pub fn new(count: usize, ranks: usize, arena_bytes: usize, shape: Shape) -> Result<Self, Unsuitable> {
-        Self::make(count, ranks, arena_bytes, shape, false)
+    pub fn new(
+        count: usize,
+        ranks: impl Into<Ranks>,
+        arena_bytes: usize,
+        shape: Shape,
+    ) -> Result<Self, Unsuitable> {
+        Self::make(count, ranks.into(), arena_bytes, shape, false)
     }
 
     /// The plan of a dry run. It needs more of the arena, so its chunks may be smaller.
-    pub fn dry(count: usize, ranks: usize, arena_bytes: usize, shape: Shape) -> Result<Self, Unsuitable> {
-        Self::make(count, ranks, arena_bytes, shape, true)
+    pub fn dry(
+        count: usize,
+        ranks: impl Into<Ranks>,
+        arena_bytes: usize,
+        shape: Shape,
+    ) -> Result<Self, Unsuitable> {
+        Self::make(count, ranks.into(), arena_bytes, shape, true)
     }
 
     fn make(
         count: usize,
-        ranks: usize,
+        ranks: Ranks,
         arena_bytes: usize,
         shape: Shape,
         dry: bool,
     ) -> Result<Self, Unsuitable> {
-        if ranks < 2 {
+        if ranks.all() < 2 {
             return Err(Unsuitable::SingleRank);
         }
         if count == 0 {
@@ -113,7 +133,7 @@ impl Plan {
         if most_live < least || most == 0 {
             return Err(Unsuitable::ArenaTooSmall);
         }
-        let most_steps = if dry { most_dry_steps(&layout) } else { MOST_STEPS };
+        let most_steps = most_steps(&layout);
         if count.div_ceil(most * packets) > most_steps {
             return Err(Unsuitable::TooLong);
         }
@@ -136,7 +156,7 @@ impl Plan {
     /// All chunks but the last are alike, so that two of them tell it.
     pub fn sent_bytes(&self, rank: usize) -> usize {
         let Some(last) = self.steps.checked_sub(1) else { return 0 };
-        let of_chunk = |step| self.chunk(step).sent_bytes(self.shape.algorithm, rank, self.ranks);
+        let of_chunk = |step| self.chunk(step).sent_bytes(self.shape.algorithm, rank, self.ranks.all());
         of_chunk(0) * last + of_chunk(last)
     }
 
@@ -145,11 +165,13 @@ impl Plan {
         let Some(last) = self.steps.checked_sub(1) else { return 0 };
         let of_chunk = |step| {
             let chunk = self.chunk(step);
-            let reduced = match self.shape.algorithm {
-                Algorithm::OneShot => 0,
-                Algorithm::TwoShot => chunk.shard_elements(rank),
-            };
-            chunk.elements.div_ceil(BLOCK) + reduced.div_ceil(BLOCK)
+            let reduced = |rank| chunk.shard_elements(rank).div_ceil(BLOCK);
+            chunk.elements.div_ceil(BLOCK)
+                + match self.shape.algorithm {
+                    Algorithm::OneShot => 0,
+                    Algorithm::TwoShot => reduced(rank),
+                    Algorithm::ThreeShot => reduced(rank) + self.same_place(rank).map(reduced).sum::<usize>(),
+                }
         };
         of_chunk(0) * last + of_chunk(last)
     }
@@ -162,25 +184,31 @@ impl Plan {
         Chunk { start, elements, packet_elements }
     }
 
+    /// The ranks that have that one's place in their nodes, itself too.
+    pub(crate) fn same_place(&self, rank: usize) -> impl Iterator<Item = usize> + use<> {
+        let (ranks, place) = (self.ranks, self.ranks.place_of(rank));
+        (0..ranks.nodes()).map(move |node| ranks.at(node, place))
+    }
+
+    /// The ranks of that one's node, itself too.
+    pub(crate) fn same_node(&self, rank: usize) -> impl Iterator<Item = usize> + use<> {
+        let (ranks, node) = (self.ranks, self.ranks.node_of(rank));
+        (0..ranks.per_node()).map(move |place| ranks.at(node, place))
+    }
+
     /// Exchanges of the call, in their order: two chunks are under way, so that the kernels of one
     /// run beside the exchange of the other, or one alone.
     pub(crate) fn exchanges(&self) -> usize {
-        match self.shape.algorithm {
-            Algorithm::OneShot => self.steps,
-            Algorithm::TwoShot => 2 * self.steps,
-        }
+        self.shape.algorithm.phases().len() * self.steps
     }
 
     /// What the exchange at that place does, and with which chunk.
     pub(crate) fn exchange(&self, place: usize) -> (Phase, usize) {
-        if self.shape.algorithm == Algorithm::OneShot {
-            return (Phase::Gather, place);
-        }
-        let first = place / (2 * self.slots()) * self.slots();
+        let phases = self.shape.algorithm.phases();
+        let first = place / (phases.len() * self.slots()) * self.slots();
         let together = self.slots().min(self.steps - first);
-        let place = place - 2 * first;
-        let phase = if place < together { Phase::Scatter } else { Phase::Gather };
-        (phase, first + place % together)
+        let place = place - phases.len() * first;
+        (phases[place / together], first + place % together)
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -221,7 +249,8 @@ impl Chunk {
         let gathered = (ranks - 1) * self.stride();
         match algorithm {
             Algorithm::OneShot => gathered,
-            Algorithm::TwoShot => {
+            // Within the node goes all but the shards of this rank's place, across nodes these but its own.
+            Algorithm::TwoShot | Algorithm::ThreeShot => {
                 let full = self.elements / self.packet_elements.max(1);
                 let scattered = full * self.stride() + self.shard_bytes(full);
                 gathered + scattered - self.shard_bytes(rank)
@@ -243,7 +272,7 @@ fn least_packet_blocks(layout: &Layout) -> usize {
 }
 
 /// Bytes of the largest packet that calls of whatever shape exchange.
-pub(crate) fn largest_packet_bytes(ranks: usize, arena_bytes: usize) -> usize {
+pub(crate) fn largest_packet_bytes(ranks: Ranks, arena_bytes: usize) -> usize {
     let of = |shape: &Shape| {
         let layout = Layout { shape: *shape, ranks, dry: false };
         packet_bytes(layout.largest_packet(arena_bytes))
@@ -256,7 +285,7 @@ const OVERLAPPING: usize = 4;
 
 /// The first of the variants for special calls that cuts so many elements into chunks which overlap. None where one of
 /// the others already does.
-pub(crate) fn fitting_variant(count: usize, ranks: usize, arena_bytes: usize) -> Option<u8> {
+pub(crate) fn fitting_variant(count: usize, ranks: Ranks, arena_bytes: usize) -> Option<u8> {
     let overlaps = |shape: &Shape| {
         !shape.in_turn
             && Plan::new(count, ranks, arena_bytes, *shape).is_ok_and(|plan| plan.steps >= OVERLAPPING)
@@ -267,7 +296,8 @@ pub(crate) fn fitting_variant(count: usize, ranks: usize, arena_bytes: usize) ->
 }
 
 /// Bytes of the smallest arena with which so many ranks can make a call of the usual shape.
-pub fn least_arena_bytes(ranks: usize) -> usize {
+pub fn least_arena_bytes(ranks: impl Into<Ranks>) -> usize {
+    let ranks = ranks.into();
     let layout = Layout { shape: Shape::usual(ranks), ranks, dry: false };
     layout.arena_bytes(least_packet_blocks(&layout) * BLOCK)
 }

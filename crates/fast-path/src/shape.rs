@@ -1,6 +1,8 @@
 //! The shapes that a call can be given, which the ranks of a communicator choose among: by measurement,
 //! and all the same one. Pure.
 
+use crate::plan::Phase;
+use crate::ranks::Ranks;
 use std::fmt::{Display, Formatter};
 
 /// How the ranks exchange a call's packets.
@@ -10,6 +12,20 @@ pub enum Algorithm {
     OneShot,
     /// Scatter the shards, reduce, gather the results.
     TwoShot,
+    /// Scatter within each node, reduce, scatter across the nodes, reduce, gather the results. One exchange more and one
+    /// rounding more; of what is scattered, only what a node has summed up leaves it.
+    ThreeShot,
+}
+
+impl Algorithm {
+    /// The exchanges of a chunk, in their order.
+    pub(crate) fn phases(self) -> &'static [Phase] {
+        match self {
+            Self::OneShot => &[Phase::Gather],
+            Self::TwoShot => &[Phase::Scatter, Phase::Gather],
+            Self::ThreeShot => &[Phase::WithinNode, Phase::Scatter, Phase::Gather],
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,12 +49,18 @@ const TWO_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 4
 const TWO_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 16, in_turn: false };
 const TWO_SHOT_IN_SMALLEST_PARTS: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 64, in_turn: false };
 const TWO_SHOT_IN_TURN: Shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: true };
+const THREE_SHOT: Shape = Shape { algorithm: Algorithm::ThreeShot, parts: 1, in_turn: false };
+const THREE_SHOT_IN_PARTS: Shape = Shape { algorithm: Algorithm::ThreeShot, parts: 4, in_turn: false };
+const THREE_SHOT_IN_SMALL_PARTS: Shape = Shape { algorithm: Algorithm::ThreeShot, parts: 16, in_turn: false };
+const THREE_SHOT_IN_SMALLEST_PARTS: Shape =
+    Shape { algorithm: Algorithm::ThreeShot, parts: 64, in_turn: false };
 
 impl Display for Shape {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.algorithm {
             Algorithm::OneShot => "one-shot",
             Algorithm::TwoShot => "two-shot",
+            Algorithm::ThreeShot => "three-shot",
         })?;
         if self.parts > 1 {
             write!(f, ", 1/{} chunks", self.parts)?;
@@ -52,15 +74,26 @@ impl Display for Shape {
 
 /// Of the list of candidates: a plan names one by its place, so that ranks with different lists must not agree.
 /// Raised with every change of the list.
-pub const SHAPES_VERSION: u32 = 4;
+pub const SHAPES_VERSION: u32 = 5;
 
 /// Of the candidates, the last ones are tried only for calls that they fit.
 const FITTED: usize = 2;
 
 impl Shape {
     /// What so many ranks choose among, the usual one first. A lane is connected for these and no others.
-    pub fn candidates(ranks: usize) -> &'static [Shape] {
-        match ranks {
+    pub fn candidates(ranks: impl Into<Ranks>) -> &'static [Shape] {
+        let ranks = ranks.into();
+        if ranks.per_node() > 1 {
+            // The two-shot rounds once less and waits once less, for nodes whose links are as fast as those inside.
+            return &[
+                THREE_SHOT,
+                THREE_SHOT_IN_PARTS,
+                TWO_SHOT,
+                THREE_SHOT_IN_SMALL_PARTS,
+                THREE_SHOT_IN_SMALLEST_PARTS,
+            ];
+        }
+        match ranks.all() {
             // Send and Recv would cost device memory that two ranks need not spend.
             0..=2 => &[
                 ONE_SHOT,
@@ -85,14 +118,32 @@ impl Shape {
         }
     }
 
-    /// How many of the candidates are tried for all calls, and how many, behind them, only where they fit.
-    pub fn variants(ranks: usize) -> (u8, u8) {
+    /// How many of the candidates are tried for all calls, and how many, behind them, only where they fit. It does not
+    /// depend on the nodes: whoever decides has to know it before them.
+    pub fn variants(ranks: impl Into<Ranks>) -> (u8, u8) {
         let tried = Self::candidates(ranks).len() - FITTED;
         (tried as u8, FITTED as u8)
     }
 
     /// The first of the candidates.
-    pub fn usual(ranks: usize) -> Shape {
+    pub fn usual(ranks: impl Into<Ranks>) -> Shape {
         Self::candidates(ranks)[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_change_which_shapes_there_are_and_not_how_many() {
+        for (all, per_node) in [(4, 2), (6, 2), (6, 3), (8, 4), (256, 2), (1024, 8)] {
+            let on_nodes = Ranks::new(all, per_node);
+            assert_eq!(Shape::variants(on_nodes), Shape::variants(all));
+            assert_eq!(Shape::usual(on_nodes).to_string(), "three-shot");
+            assert!(Shape::candidates(on_nodes).contains(&TWO_SHOT));
+            let flat = Shape::candidates(Ranks::new(all, 1));
+            assert!(flat.iter().all(|shape| shape.algorithm != Algorithm::ThreeShot));
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! quantised already in place; reduced (r) into this rank's place in the slot, gathered there (G), and
 //! dequantised (d). The caller's stream runs S0 S1 G0 G1 S2 S3 G2 G3 …, the lane's stream beside it
 //! q0 q1 r0 r1 d0 q2 d1 q3 r2 r3 …, so that every kernel but the first runs beside an exchange of the
-//! other slot. One-shot: gather and add up, in the same way. With one slot everything goes in turn, q0 S0 r0 G0 d0 q1 ….
+//! other slot. One-shot: gather and add up, in the same way. Three-shot: two exchanges and two reductions before
+//! the gather (`three_shot`). With one slot everything goes in turn, q0 S0 r0 G0 d0 q1 ….
 
 use crate::dry_run::Piece;
 use crate::enqueue::Post;
@@ -48,9 +49,11 @@ impl<'a> Steps<'a> {
         self.order.await_exchange()?;
         let (phase, step) = self.plan.exchange(place);
         match (self.plan.shape.algorithm, phase) {
-            (Algorithm::TwoShot, Phase::Scatter) => return self.reduce(step),
-            (Algorithm::TwoShot, Phase::Gather) => self.dequantise(step)?,
-            (Algorithm::OneShot, _) => self.add_up(step)?,
+            (_, Phase::WithinNode) => return self.reduce_within_node(step),
+            (Algorithm::ThreeShot, Phase::Scatter) => return self.reduce_across_nodes(step),
+            (_, Phase::Scatter) => return self.reduce(step),
+            (Algorithm::OneShot, Phase::Gather) => self.add_up(step)?,
+            (_, Phase::Gather) => self.dequantise(step)?,
         }
         self.quantise(step + self.plan.slots())
     }
@@ -68,6 +71,7 @@ impl<'a> Steps<'a> {
         let (first, phase) = match self.plan.shape.algorithm {
             Algorithm::OneShot => (self.lane.wire.rank, Phase::Gather),
             Algorithm::TwoShot => (0, Phase::Scatter),
+            Algorithm::ThreeShot => (0, Phase::WithinNode),
         };
         let work = Quantise {
             input: self.post.call.input + self.offset(chunk.start),
@@ -81,8 +85,10 @@ impl<'a> Steps<'a> {
         // SAFETY: the caller of `enqueue` vouches for the input, the plan for the scratch; the order is
         // that of the stream and of the events around it.
         unsafe { self.lane.kernels.quantise(self.post.call.element, &work, self.order.kernels()) }?;
-        if self.plan.shape.algorithm == Algorithm::TwoShot {
-            self.copy_own(step, chunk)?;
+        match self.plan.shape.algorithm {
+            Algorithm::OneShot => {}
+            Algorithm::TwoShot => self.copy_own(step, chunk)?,
+            Algorithm::ThreeShot => self.copy_own_place(step)?,
         }
         Ok(self.order.kernels_done(self.slot(step))?)
     }
@@ -104,7 +110,7 @@ impl<'a> Steps<'a> {
         let (own, chunk) = (self.lane.wire.rank, self.plan.chunk(step));
         let work = Reduce {
             packets: packets(self.received(step, 0), chunk),
-            ranks: self.plan.ranks as u32,
+            ranks: self.plan.ranks.all() as u32,
             count: chunk.shard_elements(own) as u64,
             format: self.lane.format,
             average: self.post.call.average,
@@ -115,6 +121,11 @@ impl<'a> Steps<'a> {
         };
         // SAFETY: as in `copy_own`.
         unsafe { self.lane.kernels.reduce(self.post.call.element, &work, self.order.kernels()) }?;
+        self.reduced(step)
+    }
+
+    /// The chunk's next exchange has what it sends.
+    pub(crate) fn reduced(&self, step: usize) -> Result<(), FastPathError> {
         Ok(self.order.kernels_done(self.slot(step))?)
     }
 
@@ -146,7 +157,7 @@ impl<'a> Steps<'a> {
         let (chunk, piece) = (self.plan.chunk(step), self.plan.whole(step));
         let work = DequantiseSum {
             packets: packets(self.packet(step, 0), chunk),
-            ranks: self.plan.ranks as u32,
+            ranks: self.plan.ranks.all() as u32,
             count: chunk.elements as u64,
             format: self.lane.format,
             average: self.post.call.average,
@@ -159,13 +170,20 @@ impl<'a> Steps<'a> {
         self.keep_sample(step, &piece)
     }
 
-    /// The tag of rank 0's packet.
-    fn tag(&self, step: usize, phase: Phase) -> Tag {
+    /// The tag of the first sender's packet.
+    pub(crate) fn tag(&self, step: usize, phase: Phase) -> Tag {
         tag::of(self.post, step, phase)
     }
 
-    fn own_tag(&self, step: usize, phase: Phase) -> Tag {
-        self.tag(step, phase).of_rank(self.lane.wire.rank)
+    /// Of this rank's packets: kernels number those that they add up.
+    pub(crate) fn own_tag(&self, step: usize, phase: Phase) -> Tag {
+        let (own, ranks) = (self.lane.wire.rank, self.plan.ranks);
+        let sender = match (self.plan.shape.algorithm, phase) {
+            (_, Phase::WithinNode) => ranks.place_of(own),
+            (Algorithm::ThreeShot, Phase::Scatter) => ranks.node_of(own),
+            _ => own,
+        };
+        self.tag(step, phase).of_rank(sender)
     }
 
     /// Bytes from the beginning of the caller's buffers to an element.
@@ -182,12 +200,12 @@ impl<'a> Steps<'a> {
     /// Where the packet from that rank arrives in a scatter.
     pub(crate) fn received(&self, step: usize, rank: usize) -> DevicePtr {
         let chunk = self.plan.chunk(step);
-        let in_output = chunk.receives_in_output(self.post.call.element.size(), self.plan.ranks);
+        let in_output = chunk.receives_in_output(self.post.call.element.size(), self.plan.ranks.all());
         let set = if in_output && !self.plan.dry {
             let output = self.post.call.output + self.offset(chunk.start);
             output.next_multiple_of(PACKET_ALIGNMENT as u64)
         } else {
-            self.packet(step, self.plan.ranks)
+            self.packet(step, self.plan.ranks.all())
         };
         set + self.in_set(step, rank)
     }
@@ -198,6 +216,6 @@ impl<'a> Steps<'a> {
     }
 }
 
-fn packets(address: DevicePtr, chunk: Chunk) -> Packets {
+pub(crate) fn packets(address: DevicePtr, chunk: Chunk) -> Packets {
     Packets { address, stride: chunk.stride() as u64 }
 }

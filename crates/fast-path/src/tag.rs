@@ -2,13 +2,15 @@
 //! awaited: our messages share one queue per pair of ranks with the application's own.
 
 use crate::enqueue::{Call, Post};
-use crate::plan::{Phase, Plan};
+use crate::plan::{MOST_STEPS, Phase, Plan};
 use crate::shape::Algorithm;
 use airamp_codec::{Format, Tag};
 
 /// The index of every call in a graph. To capture it puts nothing on the wire, and a rank may throw a capture away: so such
 /// calls have no place among the live ones, and their packets say only what they are part of.
 pub const CAPTURED: u64 = u64::MAX;
+
+const _: () = assert!(MOST_STEPS <= 0x100);
 
 /// The tag of rank 0's packet in that phase of that step.
 pub(crate) fn of(post: &Post<'_>, step: usize, phase: Phase) -> Tag {
@@ -28,10 +30,12 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// The lowest 16 bits of the part are for the rank.
+    /// The lowest 16 bits of the part are for the rank, or for what else a packet's sender is told by in its phase.
     fn tag(&self) -> Tag {
         let Self { index, format, call, plan, step, phase } = *self;
-        let part = (step as u64 & 0x7fff) << 16
+        let part = (step as u64 & 0xff) << 16
+            | u64::from(plan.shape.algorithm == Algorithm::ThreeShot) << 29
+            | u64::from(phase == Phase::WithinNode) << 30
             | u64::from(plan.dry) << 31
             | u64::from(phase == Phase::Gather) << 32
             | (format as u64) << 33
@@ -46,7 +50,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::MOST_STEPS;
+    use crate::ranks::Ranks;
     use crate::shape::Shape;
     use airamp_codec::Element;
 
@@ -80,15 +84,16 @@ mod tests {
         let average = Call { average: true, ..CALL };
         let calls = [&bf16, &f32, &average].map(|call| Facts { call, ..base }.tag());
         let gather = Facts { phase: Phase::Gather, ..base }.tag();
+        let within = Facts { phase: Phase::WithinNode, ..base }.tag();
         let ranks = [1, 2, 0xffff].map(|rank| base.tag().of_rank(rank));
-        let all = [&indices[..], &steps, &formats, &calls, &[base.tag(), gather], &ranks].concat();
+        let all = [&indices[..], &steps, &formats, &calls, &[base.tag(), gather, within], &ranks].concat();
         assert_all_differ(&all);
     }
 
     #[test]
     fn tags_of_different_algorithms_and_packet_sizes_differ() {
-        // A single block, so that the packets of both are of one size.
-        let algorithms = [Algorithm::OneShot, Algorithm::TwoShot];
+        // A single block, so that the packets of all are of one size.
+        let algorithms = [Algorithm::OneShot, Algorithm::TwoShot, Algorithm::ThreeShot];
         let plans = algorithms
             .map(|algorithm| Plan { shape: Shape { algorithm, parts: 1, in_turn: false }, ..plan(100, 2) });
         let sizes = [plan(129, 2), plan(385, 2), plan(40_000, 2)];
@@ -117,8 +122,14 @@ mod tests {
     fn every_step_of_a_call_has_a_tag_of_its_own() {
         let plan = plan(50_000_000, 3);
         assert!(plan.steps > 64 && plan.steps <= MOST_STEPS);
-        let phases = [Phase::Scatter, Phase::Gather];
-        let of_step = |step| phases.map(|phase| Facts { step, phase, ..base(&plan) }.tag());
-        assert_all_differ(&(0..plan.steps).flat_map(of_step).collect::<Vec<Tag>>());
+        let on_nodes = Plan { ranks: Ranks::new(4, 2), shape: Shape::usual(Ranks::new(4, 2)), ..plan };
+        for plan in [plan, on_nodes] {
+            let phases = plan.shape.algorithm.phases().iter();
+            let of_phase = |phase| (0..plan.steps).map(move |step| (step, phase));
+            let tags = phases
+                .flat_map(of_phase)
+                .map(|(step, phase)| Facts { step, phase: *phase, ..base(&plan) }.tag());
+            assert_all_differ(&tags.collect::<Vec<Tag>>());
+        }
     }
 }

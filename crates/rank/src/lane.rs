@@ -33,6 +33,11 @@ pub(crate) fn kernels(gpu: &Gpu) -> Result<Arc<KernelSet>, RankError> {
     })
 }
 
+/// What the settings say of the nodes; no ranks have agreed on anything here, so that `auto` means nothing.
+pub(crate) fn ranks_per_node() -> usize {
+    airamp_settings::load().settings.ranks_per_node.map_or(1, |number| number as usize)
+}
+
 /// A lane of this rank on `comm`, not connected yet.
 pub(crate) fn acquire(
     session: &Session,
@@ -53,7 +58,9 @@ pub(crate) fn acquire(
         arena_bytes,
         format,
     };
-    airamp_fast_path::Lane::acquire(parts).map_err(refused)
+    let mut lane = airamp_fast_path::Lane::acquire(parts).map_err(refused)?;
+    lane.lie_on_nodes(ranks_per_node());
+    Ok(lane)
 }
 
 pub(crate) fn refused(error: impl ToString) -> RankError {

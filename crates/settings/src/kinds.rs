@@ -281,6 +281,31 @@ where
     }
 }
 
+/// `auto`, which is no number, or a whole one between two bounds, both included.
+pub(crate) struct AutoOr<T>(pub(crate) Whole<T>);
+
+const AUTO: &str = "auto";
+
+impl<T> Kind for AutoOr<T>
+where
+    T: Copy + Into<u64> + TryFrom<u64>,
+{
+    type Value = Option<T>;
+
+    fn read(&self, given: &Given) -> Option<Option<T>> {
+        let is_auto = given.any_text().is_some_and(|text| text.eq_ignore_ascii_case(AUTO));
+        if is_auto { Some(None) } else { self.0.read(given).map(Some) }
+    }
+
+    fn expects(&self) -> String {
+        format!("`{AUTO}` or {}", self.0.expects())
+    }
+
+    fn plain(&self, value: &Option<T>) -> Plain {
+        value.map_or_else(|| Plain::Text(AUTO.to_owned()), |number| Plain::Whole(number.into()))
+    }
+}
+
 fn within(number: u64, least: u64, most: u64) -> Option<u64> {
     (least..=most).contains(&number).then_some(number)
 }

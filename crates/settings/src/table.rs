@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use crate::kinds::{
-    Address, Decimal, Effects, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Name,
+    Address, AutoOr, Decimal, Effects, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Name,
     PatternEffects, Plain, Size, Switch, WIRE_FORMATS, Whole, WireFormat,
 };
 
@@ -113,6 +113,9 @@ settings! {
 
     "AIRAMP_ARENA_BYTES" arena_bytes: u64 = 16 * MIB, Size { least: 64 * KIB, most: 4 * GIB }, Part::Compression,
         "Device memory that each rank may use as scratch space.";
+
+    "AIRAMP_RANKS_PER_NODE" ranks_per_node: Option<u32> = None, AutoOr(Whole { least: 1_u32, most: 1024 }), Part::Compression,
+        "How many ranks of a communicator lie on each node, one node's after the other's: with several, what is compressed leaves a node once and not once for each of them. `auto`: what their hosts say (NCCL_HOSTID, or host name and boot id), where that is even; a number, the same on all ranks, where hosts tell it wrong; `1` switches it off. A number that does not make two nodes or more of a communicator's ranks, all full, counts as 1.";
 
     "AIRAMP_CONSENSUS_TIMEOUT_MS" consensus_timeout_ms: u64 = 5_000,
         Whole { least: 10_u64, most: 60 * MINUTE_MS }, Part::Compression,

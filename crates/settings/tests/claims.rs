@@ -84,6 +84,7 @@ trial_ms = 0
 tuning_cache = "/var/cache/airamp.toml"
 min_bytes = "2 KiB"
 arena_bytes = 1048576
+ranks_per_node = 8
 consensus_timeout_ms = 100
 doubt_ms = 200
 job = "night run"
@@ -128,6 +129,7 @@ fn every_setting_is_read_from_the_file() {
         tuning_cache: Some("/var/cache/airamp.toml".into()),
         min_bytes: 2048,
         arena_bytes: 1 << 20,
+        ranks_per_node: Some(8),
         consensus_timeout_ms: 100,
         doubt_ms: 200,
         job: Some("night run".into()),
@@ -169,6 +171,20 @@ fn sizes_take_binary_units() {
         let loaded = from_environment(&[("AIRAMP_MIN_BYTES", text)]);
         assert_eq!(loaded.settings.min_bytes, Settings::default().min_bytes, "{text}");
         assert_only_warning(&loaded, &["AIRAMP_MIN_BYTES", "KiB, MiB or GiB", "using 1 MiB (default)"]);
+    }
+}
+
+#[test]
+fn a_number_of_ranks_per_node_may_be_left_to_the_hosts() {
+    for (text, value) in [("auto", None), (" AUTO", None), ("1", Some(1)), ("1024", Some(1024))] {
+        let loaded = from_environment(&[("AIRAMP_RANKS_PER_NODE", text)]);
+        assert_eq!((loaded.settings.ranks_per_node, loaded.warnings.len()), (value, 0), "{text}");
+    }
+    assert_eq!(Folder::holding("ranks_per_node = \"auto\"").resolve(&[]).warnings.len(), 0);
+    for text in ["0", "1025", "-1", "automatic", "2.0"] {
+        let loaded = from_environment(&[("AIRAMP_RANKS_PER_NODE", text)]);
+        assert_only_warning(&loaded, &["AIRAMP_RANKS_PER_NODE", "`auto` or a whole number from 1 to 1024"]);
+        assert_eq!(loaded.rejected, ["AIRAMP_RANKS_PER_NODE"], "{text}");
     }
 }
 

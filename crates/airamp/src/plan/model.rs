@@ -1,7 +1,7 @@
 //! The alpha-beta model: what one call costs, from facts about the call and the place and from costs that `fit` found.
 //! Pure. docs/plan.md has the formulas in words. How a compressed call is cut comes from the fast path itself.
 
-use airamp_fast_path::{Algorithm, Plan, Shape, Unsuitable};
+use airamp_fast_path::{Algorithm, Plan, Ranks, Shape, Unsuitable};
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
@@ -125,6 +125,60 @@ impl VendorCosts {
     }
 }
 
+/// What an algorithm does for each chunk, and with the call's packets in all.
+struct PerChunk {
+    exchanges: f64,
+    messages: f64,
+    gathered_bytes: f64,
+    scattered_outside: f64,
+    wire_us: f64,
+    touched_bytes: f64,
+}
+
+impl PerChunk {
+    fn of(algorithm: Algorithm, packed: f64, ranks: Ranks, place: &Place) -> Self {
+        let (all, others) = (ranks.all() as f64, (ranks.all() - 1) as f64);
+        let shared = others / all * packed;
+        match algorithm {
+            // Everything goes to everybody, and everybody reads all of it.
+            Algorithm::OneShot => Self {
+                exchanges: 1.0,
+                messages: others,
+                gathered_bytes: others * packed,
+                scattered_outside: 0.0,
+                wire_us: place.ring_us(others * packed),
+                touched_bytes: (1.0 + all) * packed,
+            },
+            // Quantise, reduce a shard from each rank, dequantise.
+            Algorithm::TwoShot => Self {
+                exchanges: 2.0,
+                messages: 2.0 * others,
+                gathered_bytes: shared,
+                scattered_outside: shared * place.scatter_outside(),
+                wire_us: place.scatter_us(shared) + place.ring_us(shared),
+                touched_bytes: (3.0 + 1.0 / all) * packed,
+            },
+            // Quantise, put the own packets beside the node's, reduce these for each node, reduce what comes from the
+            // nodes, dequantise.
+            Algorithm::ThreeShot => {
+                let (nodes, per_node) = (ranks.nodes() as f64, ranks.per_node() as f64);
+                let (within, across) = ((per_node - 1.0) / per_node * packed, (nodes - 1.0) / all * packed);
+                let copied = ((nodes - 1.0) * per_node + 1.0) / all;
+                Self {
+                    exchanges: 3.0,
+                    messages: (per_node - 1.0) * nodes + (nodes - 1.0) + others,
+                    gathered_bytes: shared,
+                    scattered_outside: across,
+                    wire_us: place.within_node_us(within)
+                        + place.across_nodes_us(across)
+                        + place.ring_us(shared),
+                    touched_bytes: (3.0 + 2.0 / per_node + 1.0 / all + 2.0 * copied) * packed,
+                }
+            }
+        }
+    }
+}
+
 impl OurFacts {
     pub(super) fn new(
         elements: usize,
@@ -132,34 +186,19 @@ impl OurFacts {
         arena: usize,
         place: &Place,
     ) -> Result<Self, Unsuitable> {
-        let ranks = place.ranks();
+        let ranks = Ranks::new(place.ranks(), place.per_node);
         let plan = Plan::new(elements, ranks, arena, Shape::usual(ranks))?;
-        let (others, packed) = ((ranks - 1) as f64, plan.wire_bytes() as f64);
         let tensor = (elements * element_bytes) as f64;
-        let (exchanges_per_chunk, gathered_bytes, scattered_bytes, wire_us, packets_touched) =
-            match plan.shape.algorithm {
-                // Everything goes to everybody, and everybody reads all of it.
-                Algorithm::OneShot => {
-                    let sent = others * packed;
-                    (1.0, sent, 0.0, place.ring_us(sent), 1.0 + ranks as f64)
-                }
-                // Quantise, reduce a shard from each rank, dequantise.
-                Algorithm::TwoShot => {
-                    let sent = others / ranks as f64 * packed;
-                    let wire_us = place.scatter_us(sent) + place.ring_us(sent);
-                    (2.0, sent, sent, wire_us, 3.0 + 1.0 / ranks as f64)
-                }
-            };
-        let exchanges = exchanges_per_chunk * plan.steps as f64;
+        let per_chunk = PerChunk::of(plan.shape.algorithm, plan.wire_bytes() as f64, ranks, place);
         Ok(Self {
             chunks: plan.steps as f64,
-            exchanges,
-            messages: exchanges * others,
-            gathered_bytes: gathered_bytes * place.ring_outside(),
-            scattered_bytes: scattered_bytes * place.scatter_outside(),
-            wire_us,
+            exchanges: per_chunk.exchanges * plan.steps as f64,
+            messages: per_chunk.messages * plan.steps as f64,
+            gathered_bytes: per_chunk.gathered_bytes * place.ring_outside(),
+            scattered_bytes: per_chunk.scattered_outside,
+            wire_us: per_chunk.wire_us,
             burst_us: place.burst_us,
-            touched_bytes: 2.0 * tensor + packets_touched * packed,
+            touched_bytes: 2.0 * tensor + per_chunk.touched_bytes,
             elements: elements as f64,
             ranks_per_host: place.ranks_per_host as f64,
             ranks_per_device: place.ranks_per_device as f64,

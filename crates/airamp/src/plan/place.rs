@@ -45,6 +45,16 @@ impl Place {
         self.slowest(outside, bytes - leaves, bytes)
     }
 
+    /// The same where each rank sends `bytes` to the others of its node alone.
+    pub(super) fn within_node_us(&self, bytes: f64) -> f64 {
+        self.slowest(0.0, bytes, bytes)
+    }
+
+    /// The same where each rank sends `bytes` to other nodes alone.
+    pub(super) fn across_nodes_us(&self, bytes: f64) -> f64 {
+        self.slowest(bytes * (self.per_node * self.side_by_side) as f64, 0.0, bytes)
+    }
+
     /// The part of a ring's bytes that a rank sends out of its node: its ranks take turns at that.
     pub(super) fn ring_outside(&self) -> f64 {
         if self.nodes > 1 { 1.0 / self.per_node as f64 } else { 1.0 }
@@ -91,6 +101,16 @@ mod tests {
         assert!((eight_each.scatter_us(1500.0) - 64.0).abs() < 1e-9);
         assert_eq!((eight_each.ring_outside(), eight_each.scatter_outside()), (1.0 / 8.0, 8.0 / 15.0));
         assert_eq!((one_each.ring_outside(), one_each.scatter_outside()), (1.0, 1.0));
+    }
+
+    #[test]
+    fn what_a_node_has_summed_up_leaves_it_once() {
+        let place = place(2, 8);
+        // Of 1600 bytes each of 16 ranks owns 100. Seven eighths of them go to the node's other ranks.
+        assert_eq!(place.within_node_us(1400.0), 1.4);
+        // Each rank sends the other node 100: 800 leave, half of the 1600.
+        assert_eq!(place.across_nodes_us(100.0), 8.0);
+        assert!(place.across_nodes_us(100.0) < place.ring_us(1500.0));
     }
 
     #[test]

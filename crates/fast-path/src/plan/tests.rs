@@ -12,12 +12,26 @@ fn counts() -> impl Iterator<Item = usize> {
     small.chain([65_537, 1 << 20, (1 << 22) + 1, 33_554_432, 100_000_007])
 }
 
-fn usual(count: usize, ranks: usize, arena: usize) -> Result<Plan, Unsuitable> {
+/// Nodes of several ranks.
+const NODES: [(usize, usize); 10] =
+    [(4, 2), (6, 2), (6, 3), (8, 2), (8, 4), (15, 3), (16, 8), (64, 8), (256, 2), (1024, 8)];
+
+fn on_nodes() -> impl Iterator<Item = Ranks> + Clone {
+    NODES.into_iter().map(|(all, per_node)| Ranks::new(all, per_node))
+}
+
+/// Each on its own node, and nodes of several.
+fn all_ranks() -> impl Iterator<Item = Ranks> + Clone {
+    (2..=64).map(Ranks::from).chain(on_nodes())
+}
+
+fn usual(count: usize, ranks: impl Into<Ranks> + Copy, arena: usize) -> Result<Plan, Unsuitable> {
     Plan::new(count, ranks, arena, Shape::usual(ranks))
 }
 
 /// Every shape, live and dry.
-fn all_of(count: usize, ranks: usize, arena: usize) -> impl Iterator<Item = Plan> {
+fn all_of(count: usize, ranks: impl Into<Ranks>, arena: usize) -> impl Iterator<Item = Plan> {
+    let ranks = ranks.into();
     let shapes = Shape::candidates(ranks).iter();
     shapes.flat_map(move |shape| {
         let made = [Plan::new(count, ranks, arena, *shape), Plan::dry(count, ranks, arena, *shape)];
@@ -26,7 +40,7 @@ fn all_of(count: usize, ranks: usize, arena: usize) -> impl Iterator<Item = Plan
 }
 
 fn plans() -> impl Iterator<Item = Plan> {
-    let cases = counts().flat_map(|count| (2..=64).map(move |ranks| (count, ranks)));
+    let cases = counts().flat_map(|count| all_ranks().map(move |ranks| (count, ranks)));
     cases
         .flat_map(move |(count, ranks)| ARENAS.into_iter().flat_map(move |arena| all_of(count, ranks, arena)))
 }
@@ -45,12 +59,14 @@ fn the_usual_shape_cuts_as_it_always_has() {
 #[test]
 fn a_gibibyte_of_any_type_can_be_tried_by_a_common_number_of_ranks() {
     let counts = [1 << 28, 1 << 29];
-    let tried = |ranks, count| {
+    let tried = |ranks: Ranks, count| {
         let mut shapes = Shape::candidates(ranks).iter();
         shapes.any(|shape| Plan::dry(count, ranks, ARENA, *shape).is_ok())
     };
     let untried: Vec<_> = [2, 4, 8, 16, 32, 64]
         .into_iter()
+        .map(Ranks::from)
+        .chain(on_nodes().filter(|ranks| ranks.all().is_power_of_two()))
         .flat_map(|ranks| counts.map(|count| (ranks, count)))
         .filter(|(ranks, count)| !tried(*ranks, *count))
         .collect();
@@ -78,10 +94,17 @@ fn a_rank_writes_the_blocks_of_its_input_and_those_of_its_shards() {
             (0..plan.steps).map(|step| elements(plan.chunk(step)).div_ceil(BLOCK)).sum()
         };
         let input = blocks_of(&|chunk| chunk.elements);
-        for rank in [0, plan.ranks - 1] {
+        for rank in [0, plan.ranks.all() / 2, plan.ranks.all() - 1] {
             let reduced = match plan.shape.algorithm {
                 Algorithm::OneShot => 0,
                 Algorithm::TwoShot => blocks_of(&|chunk| chunk.shard_elements(rank)),
+                Algorithm::ThreeShot => {
+                    let same_place =
+                        |owner: &usize| (owner % plan.ranks.per_node()) == rank % plan.ranks.per_node();
+                    let of_node = (0..plan.ranks.all()).filter(same_place);
+                    let of_node = of_node.map(|owner| blocks_of(&|chunk| chunk.shard_elements(owner)));
+                    of_node.sum::<usize>() + blocks_of(&|chunk| chunk.shard_elements(rank))
+                }
             };
             assert_eq!(plan.blocks(rank), input + reduced, "rank {rank}, {plan:?}");
         }
@@ -106,7 +129,7 @@ fn every_element_is_in_one_chunk_and_one_shard() {
 
 #[test]
 fn the_scratch_never_exceeds_the_arena() {
-    let cases = counts().flat_map(|count| (2..=64).map(move |ranks| (count, ranks)));
+    let cases = counts().flat_map(|count| all_ranks().map(move |ranks| (count, ranks)));
     for (count, ranks, arena) in cases.flat_map(|(count, ranks)| ARENAS.map(|arena| (count, ranks, arena))) {
         for plan in all_of(count, ranks, arena) {
             assert!(plan.layout().arena_bytes(plan.packet_elements) <= arena, "{plan:?}");
@@ -116,12 +139,12 @@ fn the_scratch_never_exceeds_the_arena() {
 
 #[test]
 fn what_is_received_fits_into_the_output_or_into_its_place_in_the_arena() {
-    let live = plans().filter(|plan| !plan.dry && plan.shape.algorithm == Algorithm::TwoShot);
+    let live = plans().filter(|plan| !plan.dry && plan.shape.algorithm != Algorithm::OneShot);
     for plan in live {
         for (chunk, size) in (0..plan.steps).flat_map(|step| [2, 4].map(|size| (plan.chunk(step), size))) {
-            let bytes = plan.ranks * chunk.stride();
-            let room = plan.slot_bytes() - plan.ranks * packet_bytes(plan.packet_elements);
-            let fits = chunk.receives_in_output(size, plan.ranks);
+            let bytes = plan.ranks.all() * chunk.stride();
+            let room = plan.slot_bytes() - plan.ranks.all() * packet_bytes(plan.packet_elements);
+            let fits = chunk.receives_in_output(size, plan.ranks.all());
             assert!(fits || bytes <= room, "{plan:?} {chunk:?} {size}");
             assert!(!fits || bytes + PACKET_ALIGNMENT <= chunk.elements * size, "{plan:?}");
         }
@@ -176,7 +199,7 @@ fn chunks_are_even() {
 fn each_chunk_is_scattered_and_then_gathered_with_another_between() {
     for steps in 1..9 {
         let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: false };
-        let plan = Plan { shape, count: 4096, ranks: 4, steps, packet_elements: 128, dry: false };
+        let plan = Plan { shape, count: 4096, ranks: 4.into(), steps, packet_elements: 128, dry: false };
         let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
         for step in 0..steps {
             let place = |phase| order.iter().position(|exchange| *exchange == (phase, step)).unwrap();
@@ -192,9 +215,45 @@ fn each_chunk_is_scattered_and_then_gathered_with_another_between() {
 }
 
 #[test]
+fn in_three_exchanges_each_has_another_chunks_between() {
+    for steps in 1..9 {
+        let shape = Shape::usual(Ranks::new(4, 2));
+        let plan =
+            Plan { shape, count: 4096, ranks: Ranks::new(4, 2), steps, packet_elements: 128, dry: false };
+        let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
+        let place = |phase, step| order.iter().position(|exchange| *exchange == (phase, step)).unwrap();
+        for step in 0..steps {
+            let alone = step == steps - 1 && steps % 2 == 1;
+            let places = [Phase::WithinNode, Phase::Scatter, Phase::Gather].map(|phase| place(phase, step));
+            let between = [places[1] - places[0], places[2] - places[1]];
+            assert_eq!(between, if alone { [1; 2] } else { [2; 2] }, "{order:?}");
+        }
+        for step in 0..steps.saturating_sub(2) {
+            assert!(place(Phase::Gather, step) < place(Phase::WithinNode, step + 2), "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_has_fewer_steps_the_more_nodes_it_reduces_for() {
+    let longest = |ranks| {
+        let steps = (1..=MOST_STEPS).rev();
+        steps.map(|steps| usual(usual_chunk(ranks) * steps, ranks, ARENA)).find_map(Result::ok).unwrap().steps
+    };
+    let cases = [(4, 2, 163), (6, 2, 139), (16, 2, 81), (64, 8, 81), (256, 2, 7)];
+    for (all, per_node, steps) in cases {
+        assert_eq!(longest(Ranks::new(all, per_node)), steps, "{all} ranks as {per_node}");
+    }
+    assert_eq!(
+        usual(usual_chunk(Ranks::new(4, 2)) * 163 + 1, Ranks::new(4, 2), ARENA),
+        Err(Unsuitable::TooLong)
+    );
+}
+
+#[test]
 fn chunks_that_take_turns_are_scattered_and_gathered_one_after_the_other() {
     let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: true };
-    let plan = Plan { shape, count: 4096, ranks: 8, steps: 3, packet_elements: 128, dry: false };
+    let plan = Plan { shape, count: 4096, ranks: 8.into(), steps: 3, packet_elements: 128, dry: false };
     let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
     let in_turn = (0..3).flat_map(|step| [(Phase::Scatter, step), (Phase::Gather, step)]);
     assert_eq!(order, in_turn.collect::<Vec<_>>());
@@ -202,10 +261,12 @@ fn chunks_that_take_turns_are_scattered_and_gathered_one_after_the_other() {
 
 #[test]
 fn the_least_arena_suffices_and_a_byte_less_does_not() {
-    for ranks in 2..=300 {
+    for ranks in (2..=300).map(Ranks::from).chain(on_nodes()) {
         let least = least_arena_bytes(ranks);
-        assert!(usual(1, ranks, least).is_ok(), "{ranks} ranks");
-        assert_eq!(usual(1, ranks, least - 1), Err(Unsuitable::ArenaTooSmall), "{ranks} ranks");
+        assert!(usual(1, ranks, least).is_ok(), "{ranks:?}");
+        assert_eq!(usual(1, ranks, least - 1), Err(Unsuitable::ArenaTooSmall), "{ranks:?}");
+        // A lane is acquired before it knows its nodes.
+        assert_eq!(least, least_arena_bytes(ranks.all()), "{ranks:?}");
     }
 }
 
@@ -226,14 +287,17 @@ fn smaller_parts_mean_more_steps_as_long_as_there_are_steps_to_spare() {
 }
 
 /// Elements of the largest chunk of the usual shape.
-fn usual_chunk(ranks: usize) -> usize {
+fn usual_chunk(ranks: impl Into<Ranks> + Copy) -> usize {
+    let ranks = ranks.into();
     let layout = Layout { shape: Shape::usual(ranks), ranks, dry: false };
     layout.largest_packet(ARENA) * layout.packets_per_chunk()
 }
 
 #[test]
 fn a_dry_run_in_parts_has_the_chunks_of_the_call() {
-    for ranks in [2, 3, 4, 8, 64] {
+    // With more nodes the call has too few steps for the parts.
+    let on_few_nodes = on_nodes().filter(|ranks| ranks.nodes() <= 8);
+    for ranks in [2, 3, 4, 8, 64].into_iter().map(Ranks::from).chain(on_few_nodes) {
         let in_parts = Shape { parts: 4, ..Shape::usual(ranks) };
         let (live, dry) =
             (Plan::new(30_000_000, ranks, ARENA, in_parts), Plan::dry(30_000_000, ranks, ARENA, in_parts));
@@ -243,29 +307,50 @@ fn a_dry_run_in_parts_has_the_chunks_of_the_call() {
 
 #[test]
 fn a_dry_run_too_long_says_so_and_the_call_itself_may_still_do() {
-    for ranks in [2, 3, 4, 7, 8, 64] {
+    for ranks in [2, 3, 4, 7, 8, 64].into_iter().map(Ranks::from).chain(on_nodes()) {
         for shape in Shape::candidates(ranks) {
             let layout = Layout { shape: *shape, ranks, dry: true };
-            let most = layout.largest_packet(ARENA) * layout.packets_per_chunk() * most_dry_steps(&layout);
-            assert_eq!(Plan::dry(most, ranks, ARENA, *shape).unwrap().steps, most_dry_steps(&layout));
+            let most = layout.largest_packet(ARENA) * layout.packets_per_chunk() * most_steps(&layout);
+            assert_eq!(Plan::dry(most, ranks, ARENA, *shape).unwrap().steps, most_steps(&layout));
             assert_eq!(Plan::dry(most + 1, ranks, ARENA, *shape), Err(Unsuitable::TooLong));
             assert!(Plan::new(most + 1, ranks, ARENA, *shape).is_ok());
         }
     }
 }
 
+/// Some on nodes of several.
+fn ranks() -> impl Strategy<Value = Ranks> {
+    let flat = prop_oneof![2..=9_usize, 2..=1024_usize].prop_map(Ranks::from);
+    let on_nodes =
+        (2..=8_usize, 2..=128_usize).prop_map(|(per_node, nodes)| Ranks::new(per_node * nodes, per_node));
+    prop_oneof![flat, on_nodes]
+}
+
+/// Of the kernels' stream; the caller's has fewer.
+fn launches(plan: &Plan, size: usize) -> usize {
+    let pieces: usize = (0..plan.steps).map(|step| plan.pieces(step, size).count()).sum();
+    let (quantise, copy) = (1, 1);
+    pieces
+        + plan.steps
+            * match plan.shape.algorithm {
+                Algorithm::OneShot => quantise,
+                Algorithm::TwoShot => quantise + copy + 1,
+                Algorithm::ThreeShot => quantise + copy + plan.ranks.nodes() + 1,
+            }
+}
+
 proptest! {
     #[test]
     fn whatever_is_asked_every_element_is_exchanged_once_within_the_arena_and_the_limit_of_steps(
         count in prop_oneof![1..5000_usize, 1..3_000_000_usize, 1..2_000_000_000_usize],
-        ranks in prop_oneof![2..=9_usize, 2..=1024_usize],
+        ranks in ranks(),
         arena in prop_oneof![4096..2_000_000_usize, 2_000_000..100_000_000_usize],
         size in prop_oneof![Just(2_usize), Just(4)],
     ) {
         for plan in all_of(count, ranks, arena) {
             prop_assert!(plan.layout().arena_bytes(plan.packet_elements) <= arena);
-            let most = if plan.dry { most_dry_steps(&plan.layout()) } else { MOST_STEPS };
-            prop_assert!(plan.steps <= most);
+            prop_assert!(launches(&plan, size) + OTHER_LAUNCHES < MOST_PENDING);
+            prop_assert!(plan.steps <= MOST_STEPS);
             let mut next = 0;
             for piece in (0..plan.steps).flat_map(|step| plan.pieces(step, size)) {
                 prop_assert!(piece.start == next && piece.elements > 0);
@@ -278,18 +363,18 @@ proptest! {
     #[test]
     fn a_piece_of_a_dry_run_fits_into_its_place(
         count in prop_oneof![1..5000_usize, 1..100_000_000_usize],
-        ranks in 2..=1024_usize,
+        ranks in ranks(),
         size in prop_oneof![Just(2_usize), Just(4)],
     ) {
         for plan in all_of(count, ranks, ARENA).filter(|plan| plan.dry) {
             for step in [0, plan.steps - 1] {
                 let (chunk, pieces) = (plan.chunk(step), plan.pieces(step, size).count());
                 let behind_packets = match plan.shape.algorithm {
-                    Algorithm::TwoShot => plan.slot_bytes() - plan.ranks * chunk.stride(),
+                    Algorithm::TwoShot | Algorithm::ThreeShot => plan.slot_bytes() - plan.ranks.all() * chunk.stride(),
                     Algorithm::OneShot => ARENA - STATS_ROOM - plan.slots() * plan.slot_bytes(),
                 };
                 prop_assert!(plan.pieces(step, size).all(|piece| piece.elements * size <= behind_packets));
-                prop_assert!(plan.shape.algorithm == Algorithm::OneShot || plan.ranks * chunk.stride() <= behind_packets);
+                prop_assert!(plan.shape.algorithm == Algorithm::OneShot || plan.ranks.all() * chunk.stride() <= behind_packets);
                 prop_assert!(pieces <= plan.layout().most_pieces());
             }
         }
@@ -299,14 +384,26 @@ proptest! {
 #[test]
 fn what_a_rank_sends_is_what_its_exchanges_hand_to_the_vendor() {
     for plan in plans() {
-        for rank in [0, 1, plan.ranks / 2, plan.ranks - 1] {
+        let all = plan.ranks.all();
+        for rank in [0, 1, all / 2, all - 1] {
             let of_exchange = |place| {
                 let (phase, step) = plan.exchange(place);
                 let chunk = plan.chunk(step);
-                let peers = (0..plan.ranks).filter(|peer| *peer != rank);
-                match phase {
-                    Phase::Scatter => peers.map(|peer| chunk.shard_bytes(peer)).sum::<usize>(),
-                    Phase::Gather => peers.count() * chunk.stride(),
+                let peers = (0..all).filter(|peer| *peer != rank);
+                let per_node = plan.ranks.per_node();
+                let in_node = |peer: &usize| peer / per_node == rank / per_node;
+                match (plan.shape.algorithm, phase) {
+                    (Algorithm::ThreeShot, Phase::Scatter) => {
+                        let across = peers.filter(|peer| peer % per_node == rank % per_node);
+                        across.map(|peer| chunk.shard_bytes(peer)).sum()
+                    }
+                    (_, Phase::WithinNode) => {
+                        let shards =
+                            |peer: usize| (0..all).filter(move |owner| owner % per_node == peer % per_node);
+                        peers.filter(in_node).flat_map(shards).map(|owner| chunk.shard_bytes(owner)).sum()
+                    }
+                    (_, Phase::Scatter) => peers.map(|peer| chunk.shard_bytes(peer)).sum::<usize>(),
+                    (_, Phase::Gather) => peers.count() * chunk.stride(),
                 }
             };
             let sent: usize = (0..plan.exchanges()).map(of_exchange).sum();
@@ -318,7 +415,7 @@ fn what_a_rank_sends_is_what_its_exchanges_hand_to_the_vendor() {
 #[test]
 fn a_variant_fits_where_no_usual_one_makes_chunks_that_overlap() {
     const ARENA: usize = 16 << 20;
-    for ranks in [2, 3, 4, 8] {
+    for ranks in [2, 3, 4, 8].into_iter().map(Ranks::from).chain([Ranks::new(4, 2), Ranks::new(16, 8)]) {
         let (tried, fitted) = Shape::variants(ranks);
         assert_eq!(usize::from(tried + fitted), Shape::candidates(ranks).len());
         let mut found = 0;
@@ -330,20 +427,17 @@ fn a_variant_fits_where_no_usual_one_makes_chunks_that_overlap() {
             match fitting_variant(count, ranks, ARENA) {
                 Some(variant) => {
                     found += 1;
-                    assert!(
-                        variant >= tried && steps(variant) >= OVERLAPPING,
-                        "{count} elements, {ranks} ranks"
-                    );
+                    assert!(variant >= tried && steps(variant) >= OVERLAPPING, "{count} elements, {ranks:?}");
                     assert!((0..variant).all(|other| steps(other) < OVERLAPPING));
                 }
                 // Too small for any, or large enough for a usual one.
                 None => assert!(
                     (0..tried).any(|variant| steps(variant) >= OVERLAPPING)
                         || (0..tried + fitted).all(|variant| steps(variant) < OVERLAPPING),
-                    "{count} elements, {ranks} ranks"
+                    "{count} elements, {ranks:?}"
                 ),
             }
         }
-        assert!(found > 0, "{ranks} ranks");
+        assert!(found > 0, "{ranks:?}");
     }
 }

@@ -2,7 +2,7 @@
 //! cache that it lacks. Every rank has one, for the cache; only that of rank 0 is asked for plans.
 //! Lives on the control thread: no GPU or NCCL call, and no wait for a file.
 
-use super::{tuning_file, tuning_queue};
+use super::{nodes, tuning_file, tuning_queue};
 use crate::{log, telemetry};
 use airamp_agreement::{Capable, Order, Plan, Rank, Term};
 use airamp_control::Brain;
@@ -17,7 +17,11 @@ use std::time::Instant;
 /// leader can know; behind the classes, and zero where nothing is kept.
 const KEY: Range<usize> = 56..64;
 
-const _: () = assert!(KEY.start >= airamp_policy::PLACES && KEY.end == airamp_policy::PLAN_BYTES);
+/// Where it carries how many ranks lie on each node, for the ranks to take from the first; 0 stands for 1.
+const PER_NODE: Range<usize> = 54..56;
+
+const _: () = assert!(PER_NODE.start >= airamp_policy::PLACES && PER_NODE.end == KEY.start);
+const _: () = assert!(KEY.end == airamp_policy::PLAN_BYTES);
 
 pub(crate) struct TunedParts {
     /// The same on all ranks.
@@ -30,6 +34,8 @@ pub(crate) struct TunedParts {
     pub(crate) trial_budget_us: f64,
     /// The file with the tunings of earlier jobs.
     pub(crate) cache: Option<PathBuf>,
+    /// What the settings say of it; `None`: the ranks' hosts do.
+    pub(crate) ranks_per_node: Option<u32>,
     /// What this rank says in its Hello: a tuning holds under the same terms only.
     pub(crate) terms: Vec<Term>,
 }
@@ -44,7 +50,15 @@ pub(crate) struct Tuned {
     tunings: Cache,
     /// Known to the leader alone, from creation on; 0: nothing is kept.
     key: u64,
+    asked_per_node: Option<u32>,
+    /// Known to the leader alone, as the key.
+    ranks_per_node: usize,
     began: Instant,
+}
+
+/// How many ranks lie on each node, by a communicator's first plan.
+pub(crate) fn ranks_per_node(plan: &Plan) -> usize {
+    plan[PER_NODE].try_into().map_or(1, |number| usize::from(u16::from_le_bytes(number)).max(1))
 }
 
 /// Key and hash of every tuning that this rank holds, for its peers to compare with theirs.
@@ -55,6 +69,7 @@ pub(crate) fn tunings(cache: Option<&Path>) -> Vec<(u64, u64)> {
 impl Tuned {
     pub(crate) fn new(parts: TunedParts) -> Self {
         let TunedParts { communicator, rank, ranks, mode, min_speedup, max_vnmse, .. } = parts;
+        // Whatever nodes there will be.
         let (variants, fitted) = Shape::variants(ranks as usize);
         let trial_budget_us = parts.trial_budget_us;
         let config = TunerConfig {
@@ -72,7 +87,20 @@ impl Tuned {
         let cache = parts.cache.filter(|_| mode == Mode::On);
         let tunings = cache.as_deref().map(tuning_file::read).unwrap_or_default();
         let (tuner, terms, began) = (Tuner::new(config), parts.terms, Instant::now());
-        Self { tuner, communicator, rank, ranks, terms, cache, tunings, key: 0, began }
+        let (asked_per_node, ranks_per_node) = (parts.ranks_per_node, 1);
+        Self {
+            tuner,
+            communicator,
+            rank,
+            ranks,
+            terms,
+            cache,
+            tunings,
+            key: 0,
+            asked_per_node,
+            ranks_per_node,
+            began,
+        }
     }
 
     /// The tuning of this kind of communicator that every rank holds.
@@ -88,6 +116,9 @@ impl Tuned {
             return plan;
         }
         plan[KEY].copy_from_slice(&self.key.to_le_bytes());
+        let per_node = if self.ranks_per_node > 1 { self.ranks_per_node } else { 0 };
+        // No node has more, by the bounds of the setting and of a host.
+        plan[PER_NODE].copy_from_slice(&u16::try_from(per_node).unwrap_or(0).to_le_bytes());
         plan
     }
 
@@ -114,6 +145,15 @@ impl Tuned {
 
 impl Brain for Tuned {
     fn first(&mut self, capable: &[Capable]) -> Plan {
+        self.ranks_per_node = nodes::ranks_per_node(self.asked_per_node, capable);
+        if let Some(number) =
+            self.asked_per_node.filter(|_| nodes::is_uneven(self.asked_per_node, capable.len()))
+        {
+            log::warn(format_args!(
+                "AIRAMP_RANKS_PER_NODE={number} does not make full nodes of a communicator's {} ranks: it counts as 1 there",
+                capable.len()
+            ));
+        }
         if self.cache.is_some() {
             self.key = key_of(self.ranks, &self.terms, capable);
         }
@@ -209,6 +249,7 @@ fn key_in(plan: &Plan) -> Option<u64> {
 fn without_key(plan: &Plan) -> Plan {
     let mut classes = *plan;
     classes[KEY].fill(0);
+    classes[PER_NODE].fill(0);
     classes
 }
 
@@ -309,6 +350,35 @@ mod tests {
         assert_eq!(Tuned::new(parts).first(&capable([1, 1], [Path::new("none"); 2])), [0; 64]);
     }
 
+    fn on_hosts(hosts: &[u64]) -> Vec<Capable> {
+        hosts.iter().map(|host| Capable { terms: Vec::new(), host: *host, tunings: Vec::new() }).collect()
+    }
+
+    #[test]
+    fn the_first_plan_tells_every_rank_how_many_are_on_a_node() {
+        let first = |asked, hosts: &[u64]| {
+            let parts = TunedParts { ranks: 4, ranks_per_node: asked, ..parts_of_rank_0() };
+            ranks_per_node(&Tuned::new(parts).first(&on_hosts(hosts)))
+        };
+        assert_eq!(first(None, &[1, 1, 2, 2]), 2);
+        assert_eq!(first(None, &[1, 1, 1, 2]), 1);
+        assert_eq!(first(Some(1), &[1, 1, 2, 2]), 1);
+        assert_eq!(first(Some(2), &[1, 1, 1, 1]), 2);
+        assert_eq!(first(Some(3), &[1, 1, 2, 2]), 1);
+        assert_eq!(ranks_per_node(&VENDOR_PLAN), 1);
+    }
+
+    #[test]
+    fn what_a_plan_tells_beside_its_classes_is_no_news_to_the_tuner() {
+        let parts = TunedParts { ranks: 4, mode: Mode::Forced, ..parts_of_rank_0() };
+        let mut leader = Tuned::new(parts);
+        let plan = leader.first(&on_hosts(&[1, 1, 2, 2]));
+        assert_eq!(without_key(&plan)[airamp_policy::PLACES..], [0; 64][airamp_policy::PLACES..]);
+        assert_ne!(without_key(&plan), plan);
+        leader.decided(0, &plan, true);
+        assert_eq!(leader.next(), None);
+    }
+
     fn parts_of_rank_0() -> TunedParts {
         TunedParts {
             communicator: 7,
@@ -319,6 +389,7 @@ mod tests {
             max_vnmse: 2e-3,
             trial_budget_us: 1e7,
             cache: None,
+            ranks_per_node: None,
             terms: Vec::new(),
         }
     }

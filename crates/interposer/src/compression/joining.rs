@@ -121,6 +121,7 @@ fn seat(state: &State, mode: Mode, invitation: &Invitation, place: Place) -> Sea
         max_vnmse: settings.max_vnmse,
         trial_budget_us: settings.trial_ms as f64 * 1000.0,
         cache: settings.tuning_cache.clone(),
+        ranks_per_node: settings.ranks_per_node,
         terms: terms.clone(),
     });
     let hello = Hello { rank, ranks, terms };

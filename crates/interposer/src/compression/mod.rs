@@ -18,6 +18,7 @@ mod held;
 mod joining;
 mod kernels;
 mod measuring;
+mod nodes;
 mod offer;
 mod retired;
 mod route;

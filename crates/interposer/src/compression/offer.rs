@@ -157,7 +157,8 @@ fn await_verdict(settings: &Settings, mut candidate: Candidate) -> Option<Agreed
     let settled = candidate.seat.wait();
     let acquired = std::mem::replace(&mut candidate.acquired, Err("".into()));
     match (settled, acquired) {
-        (Settled::Connect { plan }, Ok(Acquired { lane, .. })) => {
+        (Settled::Connect { plan }, Ok(Acquired { mut lane, .. })) => {
+            lane.lie_on_nodes(brain::ranks_per_node(&plan));
             // Before this rank says that it is connected: a change of plan may follow at once.
             candidate.seated.gate().start(plan);
             telemetry::agreement(candidate.fresh.known, AgreementState::Ready, "");
@@ -234,7 +235,7 @@ fn active(settings: &Settings, candidate: &Candidate, lane: Lane) -> Active {
 
 fn activate(settings: &Settings, candidate: &Candidate, active: Box<Active>) {
     let Candidate { fresh, prepared, .. } = candidate;
-    let entry = fresh.known.entry;
+    let (entry, per_node) = (fresh.known.entry, active.lane().ranks_per_node());
     if let Some(unused) = fresh.known.activate(active) {
         return retired::put_aside(unused, fresh.known);
     }
@@ -244,7 +245,7 @@ fn activate(settings: &Settings, candidate: &Candidate, active: Box<Active>) {
     let (from, plan) = candidate.seated.gate().newest();
     telemetry::plan_changed(entry.clique().0, entry.rank().unsigned_abs(), from, &plan);
     log::info(format_args!(
-        "communicator {:p}: compression on: rank {} of {}, {:?}, arena of {} bytes, agreed in {} ms",
+        "communicator {:p}: compression on: rank {} of {}, {per_node} to a node, {:?}, arena of {} bytes, agreed in {} ms",
         fresh.comm,
         entry.rank(),
         entry.nranks(),

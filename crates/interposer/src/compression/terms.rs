@@ -17,7 +17,8 @@ fn term(name: &str, value: impl ToString) -> Term {
 
 /// Known before the vendor has made the communicator.
 pub(super) fn of_rank(settings: &Settings, asked: Mode, blocking: bool) -> Vec<Term> {
-    let Settings { wire_format, min_bytes, arena_bytes, min_speedup, max_vnmse, .. } = settings;
+    let Settings { wire_format, min_bytes, arena_bytes, min_speedup, max_vnmse, ranks_per_node, .. } =
+        settings;
     vec![
         term("library version", version()),
         term("mode", mode_name(asked)),
@@ -26,6 +27,7 @@ pub(super) fn of_rank(settings: &Settings, asked: Mode, blocking: bool) -> Vec<T
         term("chunk shapes", SHAPES_VERSION),
         term("AIRAMP_MIN_BYTES", min_bytes),
         term("AIRAMP_ARENA_BYTES", arena_bytes),
+        term("AIRAMP_RANKS_PER_NODE", ranks_per_node.map_or("auto".into(), |number| number.to_string())),
         term("AIRAMP_MIN_SPEEDUP", min_speedup),
         term("AIRAMP_MAX_VNMSE", max_vnmse),
         term("blocking", if blocking { "yes" } else { "no" }),
@@ -102,6 +104,10 @@ mod tests {
         let others = [
             (of_rank(&Settings { min_bytes: 7, ..usual.clone() }, Mode::On, true), "AIRAMP_MIN_BYTES"),
             (of_rank(&Settings { arena_bytes: 7, ..usual.clone() }, Mode::On, true), "AIRAMP_ARENA_BYTES"),
+            (
+                of_rank(&Settings { ranks_per_node: Some(7), ..usual.clone() }, Mode::On, true),
+                "AIRAMP_RANKS_PER_NODE",
+            ),
             (of_rank(&Settings { min_speedup: 7.0, ..usual.clone() }, Mode::On, true), "AIRAMP_MIN_SPEEDUP"),
             (of_rank(&Settings { max_vnmse: 7.0, ..usual.clone() }, Mode::On, true), "AIRAMP_MAX_VNMSE"),
             (

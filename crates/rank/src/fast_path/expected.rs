@@ -1,9 +1,10 @@
 //! What the ranks should come to, by the codec on the host: every rank knows everybody's input.
 
 use airamp_codec::{Format, Tag, dequantise, dequantise_sum, packet_bytes, quantise, reduce};
-use airamp_fast_path::Algorithm;
+use airamp_fast_path::{Algorithm, Ranks};
 
 use super::stage::{Stage, Tensor};
+use crate::lane::ranks_per_node;
 use crate::numbers::decode;
 
 /// The sum of all ranks' tensors. Chunks and shards begin with a block, so that cutting changes no bit.
@@ -31,6 +32,27 @@ pub(super) fn reduced(stage: &Stage, tensor: &Tensor, algorithm: Algorithm, aver
             let mut sum = packet();
             reduce(element, &packets, count, format, average, tag, tag, &mut sum);
             dequantise(element, &sum, count, format, tag, &mut output);
+        }
+        Algorithm::ThreeShot => {
+            let per_node = Ranks::new(packets.len(), ranks_per_node()).per_node();
+            let summed = |packets: &[&[u8]], node: usize| {
+                let (mut sum, first) = (packet(), node * per_node);
+                reduce(
+                    element,
+                    packets,
+                    count,
+                    format,
+                    average,
+                    tag.of_rank(first),
+                    tag.of_rank(node),
+                    &mut sum,
+                );
+                sum
+            };
+            let nodes = packets.chunks(per_node).enumerate();
+            let nodes: Vec<Vec<u8>> = nodes.map(|(node, packets)| summed(packets, node)).collect();
+            let nodes: Vec<&[u8]> = nodes.iter().map(Vec::as_slice).collect();
+            dequantise(element, &summed(&nodes, 0), count, format, tag, &mut output);
         }
     }
     output

@@ -74,6 +74,8 @@ pub(super) struct Report {
     pub(super) trials: usize,
     /// Claims about them that do not hold.
     pub(super) wrong: Vec<String>,
+    /// What the lane's calls can be cut into.
+    pub(super) shapes: Vec<String>,
 }
 
 impl Report {
@@ -105,7 +107,8 @@ pub(super) fn run(kind: Kind, scenario: Scenario, arena_bytes: usize) -> Result<
                 Scenario::Measurements => trials::places(&stage)?,
                 Scenario::Stats | Scenario::Acquire => planted(&stage)?,
             };
-            Report { rank: stage.session.comm.rank, ..report }
+            let shapes = stage.lane.shapes().iter().map(ToString::to_string).collect();
+            Report { rank: stage.session.comm.rank, shapes, ..report }
         }
     };
     println!("{}", serde_json::to_string(&report).unwrap_or_default());

@@ -5,9 +5,11 @@
 //! cuts lie between blocks.
 
 use airamp_codec::{self as codec, Element, Format, Tag, packet_bytes};
+use airamp_fast_path::Ranks;
 use airamp_vendor_abi::nccl::{DataType, RedOp};
 
 use crate::collective::Form;
+use crate::lane;
 use crate::numbers::{decode, encode, epsilon};
 use crate::pattern::{self, Reduction};
 
@@ -29,6 +31,22 @@ pub(super) struct Spec {
     pub(super) form: Form,
     /// Never compressed, for a reason that the other facts do not show.
     pub(super) passes_through: bool,
+}
+
+/// Ranks on each node: what the settings say, unless the job's hosts do and its test knows what.
+fn expected_per_node() -> usize {
+    let told = std::env::var("AIRAMP_TEST_RANKS_PER_NODE").ok().and_then(|number| number.parse().ok());
+    told.unwrap_or_else(lane::ranks_per_node)
+}
+
+/// How often a compressed result is rounded.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::enum_variant_names, reason = "as the fast path calls them")]
+enum Way {
+    OneShot,
+    TwoShot,
+    /// On nodes of so many ranks.
+    ThreeShot(usize),
 }
 
 /// What the run is about: the vendor's own results, or compressed ones.
@@ -113,19 +131,26 @@ impl Spec {
         self.compressed_from(&inputs, format)
     }
 
-    /// The results that the codec can give, one for each algorithm; none for a call that is never
-    /// compressed.
+    /// The results that the codec can give, one for each algorithm and for nodes of each size; none for a call that is
+    /// never compressed.
     pub(super) fn compressed_by_any(&self, ranks: usize, format: Format) -> Vec<Vec<u8>> {
         let inputs: Vec<Vec<u8>> = (0..ranks).map(|rank| self.input(ranks, rank)).collect();
-        let by = |one_shot| self.compressed_by(&inputs, format, one_shot);
-        [true, false].into_iter().filter_map(by).collect()
+        let on_nodes = (2..ranks).filter(|per_node| Ranks::new(ranks, *per_node).per_node() > 1);
+        let ways = [Way::OneShot, Way::TwoShot].into_iter().chain(on_nodes.map(Way::ThreeShot));
+        ways.filter_map(|way| self.compressed_by(&inputs, format, way)).collect()
     }
 
     fn compressed_from(&self, inputs: &[Vec<u8>], format: Format) -> Option<Vec<u8>> {
-        self.compressed_by(inputs, format, inputs.len() == 2)
+        let per_node = Ranks::new(inputs.len(), expected_per_node()).per_node();
+        let way = match inputs.len() {
+            2 => Way::OneShot,
+            _ if per_node > 1 => Way::ThreeShot(per_node),
+            _ => Way::TwoShot,
+        };
+        self.compressed_by(inputs, format, way)
     }
 
-    fn compressed_by(&self, inputs: &[Vec<u8>], format: Format, one_shot: bool) -> Option<Vec<u8>> {
+    fn compressed_by(&self, inputs: &[Vec<u8>], format: Format, way: Way) -> Option<Vec<u8>> {
         let element = self.compressible()?;
         let average = self.reduction == Reduction::Avg;
         let tag = Tag::default();
@@ -135,15 +160,28 @@ impl Spec {
             packet
         };
         let packets: Vec<Vec<u8>> = inputs.iter().enumerate().map(quantised).collect();
-        let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+        let summed = |packets: &[Vec<u8>], first: usize, number: usize| {
+            let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+            let (mut sum, tags) =
+                (vec![0; packet_bytes(self.count)], (tag.of_rank(first), tag.of_rank(number)));
+            codec::reduce(element, &packets, self.count, format, average, tags.0, tags.1, &mut sum);
+            sum
+        };
         let mut output = vec![0; self.bytes()];
-        if one_shot {
-            codec::dequantise_sum(element, &packets, self.count, format, average, tag, &mut output);
-        } else {
-            let mut sum = vec![0; packet_bytes(self.count)];
-            codec::reduce(element, &packets, self.count, format, average, tag, tag, &mut sum);
-            codec::dequantise(element, &sum, self.count, format, tag, &mut output);
-        }
+        let sum = match way {
+            Way::OneShot => {
+                let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+                codec::dequantise_sum(element, &packets, self.count, format, average, tag, &mut output);
+                return Some(output);
+            }
+            Way::TwoShot => summed(&packets, 0, 0),
+            Way::ThreeShot(per_node) => {
+                let of_node = |(node, packets)| summed(packets, node * per_node, node);
+                let nodes: Vec<Vec<u8>> = packets.chunks(per_node).enumerate().map(of_node).collect();
+                summed(&nodes, 0, 0)
+            }
+        };
+        codec::dequantise(element, &sum, self.count, format, tag, &mut output);
         Some(output)
     }
 
