@@ -29,22 +29,22 @@ impl Layout {
         if self.shape.in_turn { 1 } else { SLOTS }
     }
 
+    /// Whether a chunk is cut into a packet for each rank.
+    fn scatters(&self) -> bool {
+        self.shape.algorithm != Algorithm::OneShot
+    }
+
     /// Packets into which a chunk is cut.
     pub(crate) fn packets_per_chunk(&self) -> usize {
-        match self.shape.algorithm {
-            Algorithm::OneShot => 1,
-            Algorithm::TwoShot | Algorithm::ThreeShot => self.ranks.all(),
-        }
+        if self.scatters() { self.ranks.all() } else { 1 }
     }
 
     pub(crate) fn slot_bytes(&self, packet_elements: usize) -> usize {
         let packets = self.ranks.all() * packet_bytes(packet_elements);
-        match (self.shape.algorithm, self.dry) {
-            (Algorithm::OneShot, _) => packets,
-            (Algorithm::TwoShot | Algorithm::ThreeShot, false) => {
-                packets + self.ranks.all() * small_packet_bytes()
-            }
-            (Algorithm::TwoShot | Algorithm::ThreeShot, true) => packets + self.result_bytes(packet_elements),
+        match (self.scatters(), self.dry) {
+            (false, _) => packets,
+            (true, false) => packets + self.ranks.all() * small_packet_bytes(),
+            (true, true) => packets + self.result_bytes(packet_elements),
         }
     }
 
@@ -52,12 +52,7 @@ impl Layout {
     /// at least one packet's elements, whatever their type.
     fn result_bytes(&self, packet_elements: usize) -> usize {
         let result = packet_elements * ELEMENT_BYTES;
-        match self.shape.algorithm {
-            Algorithm::OneShot => result,
-            Algorithm::TwoShot | Algorithm::ThreeShot => {
-                result.max(self.ranks.all() * packet_bytes(packet_elements))
-            }
-        }
+        if self.scatters() { result.max(self.ranks.all() * packet_bytes(packet_elements)) } else { result }
     }
 
     /// Packets of a chunk whose elements are a piece of a dry run's result.
@@ -69,20 +64,13 @@ impl Layout {
     /// Pieces into which the result of a dry run's chunk is cut at most, whatever its elements and its length: with seven ranks
     /// seven, since the room of seven packets holds one as elements of four bytes.
     pub(crate) fn most_pieces(&self) -> usize {
-        match self.shape.algorithm {
-            Algorithm::OneShot => 1,
-            Algorithm::TwoShot | Algorithm::ThreeShot => {
-                self.ranks.all().div_ceil((self.ranks.all() / ELEMENT_BYTES).max(1))
-            }
-        }
+        let ranks = self.ranks.all();
+        if self.scatters() { ranks.div_ceil((ranks / ELEMENT_BYTES).max(1)) } else { 1 }
     }
 
     /// All that packets of that size need.
     pub(crate) fn arena_bytes(&self, packet_elements: usize) -> usize {
-        let behind = match (self.shape.algorithm, self.dry) {
-            (Algorithm::OneShot, true) => self.result_bytes(packet_elements),
-            _ => 0,
-        };
+        let behind = if self.dry && !self.scatters() { self.result_bytes(packet_elements) } else { 0 };
         STATS_ROOM + self.slots() * self.slot_bytes(packet_elements) + behind
     }
 

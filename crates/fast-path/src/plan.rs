@@ -18,9 +18,14 @@ const OTHER_LAUNCHES: usize = 20;
 /// Steps of one call at most, whatever its shape.
 pub const MOST_STEPS: usize = 240;
 
+const _: () = assert!(MOST_STEPS * (LAUNCHES_BESIDE_PIECES + 1) + OTHER_LAUNCHES < MOST_PENDING);
+
 /// Steps of a call at most: the fewer, the more each launches. A call is dequantised at once, a dry run in several pieces
 /// (see `dry_run`).
 pub(crate) fn most_steps(layout: &Layout) -> usize {
+    if !layout.dry && layout.shape.algorithm != Algorithm::ThreeShot {
+        return MOST_STEPS;
+    }
     let pieces = if layout.dry { layout.most_pieces() } else { 1 };
     ((MOST_PENDING - OTHER_LAUNCHES - 1) / (launches_beside_pieces(layout) + pieces)).min(MOST_STEPS)
 }
@@ -205,10 +210,17 @@ impl Plan {
     /// What the exchange at that place does, and with which chunk.
     pub(crate) fn exchange(&self, place: usize) -> (Phase, usize) {
         let phases = self.shape.algorithm.phases();
+        if phases.len() == 1 {
+            return (Phase::Gather, place);
+        }
         let first = place / (phases.len() * self.slots()) * self.slots();
         let together = self.slots().min(self.steps - first);
-        let place = place - phases.len() * first;
-        (phases[place / together], first + place % together)
+        let mut place = place - phases.len() * first;
+        let mut phase = 0;
+        while place >= together {
+            (place, phase) = (place - together, phase + 1);
+        }
+        (phases[phase], first + place)
     }
 
     pub(crate) fn layout(&self) -> Layout {
