@@ -282,6 +282,8 @@ impl Scheduler {
         // Room for two kernels and the one that is timed, or the gap brings less than it costs.
         let too_short = ends_ns < first_ns.saturating_add(self.interval_ns + PROBE_LEAD_NS);
         let trial = &mut self.trials[class];
+        let given_up = trial.gives_up().map(|what| verdict(class, what));
+        self.of_job = given_up.or(self.of_job.take());
         // A call that has come but has not been heard of yet leaves the outlook of the gap before.
         let void = too_short || now_ns >= ends_ns || trial.is_off();
         let with = !void && trial.next_is_with();

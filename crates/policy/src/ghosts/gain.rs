@@ -9,8 +9,9 @@ const ENOUGH: usize = 12;
 /// Of each kind, the latest: of the first kernel's times, and of the job's, which differ by less than they vary.
 const KEPT: usize = 16;
 const JOB_KEPT: usize = 64;
-/// Gaps of both kinds after which it is over, where it cannot be told whether the job is slower.
+/// Gaps of both kinds after which it is over, where it cannot be told whether the job is slower: so many that were measured, or that began.
 const MOST_TRIED: u64 = 2 * JOB_KEPT as u64;
+const MOST_BEGUN: u32 = 4 * MOST_TRIED as u32;
 const ONE_WITHOUT_OF: u32 = 16;
 /// To count as help the median must be shorter by so much, and by this share of what it is without.
 const LEAST_GAIN_NS: u64 = 3_000;
@@ -66,6 +67,8 @@ pub(super) struct Trial {
     begun: u32,
     measured: u64,
     busy: u32,
+    /// Whether the job's last time that counted was one without.
+    last_was_without: bool,
 }
 
 impl Trial {
@@ -78,6 +81,7 @@ impl Trial {
         begun: 0,
         measured: 0,
         busy: 0,
+        last_was_without: false,
     };
 
     pub(super) fn is_off(&self) -> bool {
@@ -131,6 +135,11 @@ impl Trial {
 
     /// The job's own time, from before the gap to behind the next burst.
     pub(super) fn job_took(&mut self, with: bool, ns: u64) -> Option<Finding> {
+        // Of many in a row with kernels the first counts: a job whose times grow would else look slower by those that came later.
+        if with && self.state == State::On && !self.last_was_without {
+            return None;
+        }
+        self.last_was_without = !with;
         if with {
             self.job_with.push(ns)
         } else {
@@ -144,6 +153,12 @@ impl Trial {
             }
             State::Off => None,
         }
+    }
+
+    /// Over without an answer, since gap after gap was disturbed before it was measured.
+    pub(super) fn gives_up(&mut self) -> Option<Finding> {
+        let overdue = self.state == State::Trying && self.begun >= MOST_BEGUN;
+        (overdue && self.switch_off()).then_some(Finding::Untold { gaps: self.measured })
     }
 
     /// Whether both the gain and the job's times are known well enough to go on or to end it.

@@ -163,6 +163,39 @@ fn a_job_that_becomes_slower_for_them_later_is_rid_of_them_then() {
     assert!(world.gap().is_empty());
 }
 
+#[test]
+fn a_job_whose_steps_grow_longer_keeps_them() {
+    let mut world = World::new(60 * MS, sleepy);
+    (0..40).for_each(|_| _ = world.gap());
+    // Twice as long in the end, by 0.1% and less from one to the next.
+    for _ in 0..1_000 {
+        world.gap_ns += 60 * US;
+        world.gap();
+    }
+    assert!(matches!(world.verdicts[..], [Verdict { what: Finding::Helps(_), .. }]), "{:?}", world.verdicts);
+}
+
+#[test]
+fn gaps_that_are_all_disturbed_end_them_too() {
+    let mut world = World::new(100 * MS, sleepy);
+    for _ in 0..520 {
+        let moment =
+            Moment { now_ns: world.now_ns + 5 * MS, outlook: Some(world.outlook()), hindered: false };
+        if world.scheduler.act(&moment) == Act::Launch {
+            world.scheduler.launched(moment.now_ns);
+        }
+        world.scheduler.disturbed();
+        world.verdicts.extend(world.scheduler.of_job());
+        world.call(world.last_call_ns + world.gap_ns);
+    }
+    assert!(
+        matches!(world.verdicts[..], [Verdict { what: Finding::Untold { gaps: 0 }, .. }]),
+        "{:?}",
+        world.verdicts
+    );
+    assert!(world.gap().is_empty());
+}
+
 /// What comes of gaps that vary by up to so many microseconds, the same with kernels and without.
 fn verdicts_of_an_uneven_job(by_us: u64, gaps: u64) -> Vec<Finding> {
     let mut world = World::new(100 * MS, sleepy);
