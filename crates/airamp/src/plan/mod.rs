@@ -36,8 +36,8 @@ const AFTER_HELP: &str = "\
 The cluster file says how many nodes and GPUs there are, how fast the links are, and what a step sends; keys that are not \
 known are refused. Of each message the table says how long the vendor's AllReduce and the compressed one take, whether the \
 library would compress it, up to which link speed that pays (a gain of AIRAMP_MIN_SPEEDUP), and what it is bound by then: \
-latency (more steps than the vendor's), codec (our kernels), sending (what processors do for each byte), or bytes on the wire (several GPUs of a node \
-send more over its NICs than a ring does). A step has two bounds: no communication hidden behind computation, and all \
+latency (more steps than the vendor's), codec (our kernels), sending (what processors do for each byte), or bytes on the wire (beyond 128 nodes, several \
+GPUs of a node send more over its NICs than a ring does). A step has two bounds: no communication hidden behind computation, and all \
 that can be. What goes beyond the measurements is marked with a star, and listed.
 
 The costs come from a fit to `airamp bench --json`. The one that is built in was measured on one NVIDIA H200, NCCL over \

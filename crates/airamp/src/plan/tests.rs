@@ -184,19 +184,22 @@ fn without_a_rate_held_out_sizes_are_within_ten_percent_or_within_the_scatter_of
 }
 
 #[test]
-fn on_the_h200_held_out_sizes_are_within_ten_percent_or_within_the_scatter_of_its_repeats() {
-    let (rate, unlimited) = (of_sizes(h200(), true, &ON_THE_GPU), of_sizes(h200(), false, &ON_THE_GPU));
-    assert!(rate.times >= 22 && rate.median <= 0.05 && rate.missed <= 3, "{rate:?}");
-    assert!(unlimited.times >= 96 && unlimited.median <= 0.08 && unlimited.missed <= 41, "{unlimited:?}");
-    assert!(unlimited.missed_medians <= 22 && rate.missed_medians <= 2, "{unlimited:?} {rate:?}");
-    assert!(is_chance(&rate) && is_chance(&unlimited), "{rate:?} {unlimited:?}");
+fn on_the_h200_s_links_with_a_rate_every_held_out_size_is_predicted_within_ten_percent() {
+    let found = of_sizes(h200(), true, &ON_THE_GPU);
+    assert!(found.times >= 48 && found.worst <= WANTED && found.missed == 0, "{found:?}");
 }
 
 #[test]
-fn nccl_with_2_and_4_ranks_is_predicted_within_ten_percent_of_the_median_of_its_repeats() {
-    let few = h200().errors.sizes.iter().filter(|of| of.ranks < 8);
-    let vendor: Vec<&Spread> = few.map(|of| &of.vendor).collect();
-    assert_eq!(vendor.iter().map(|of| of.times).sum::<usize>(), 38);
+fn on_the_h200_without_a_rate_held_out_sizes_are_within_ten_percent_or_within_the_scatter_of_its_repeats() {
+    let found = of_sizes(h200(), false, &ON_THE_GPU);
+    assert!(found.times >= 156 && found.median <= 0.05 && found.missed <= found.times / 8, "{found:?}");
+    assert!(found.missed_medians <= found.times / 16 && is_chance(&found), "{found:?}");
+}
+
+#[test]
+fn nccl_is_predicted_within_ten_percent_of_the_median_of_its_repeats() {
+    let vendor: Vec<&Spread> = h200().errors.sizes.iter().map(|of| &of.vendor).collect();
+    assert_eq!(vendor.iter().map(|of| of.times).sum::<usize>(), 106);
     assert!(vendor.iter().all(|of| of.missed_medians == 0), "{vendor:?}");
 }
 
@@ -205,18 +208,22 @@ fn what_is_predicted_worse_is_named_with_its_repeats() {
     let errors = &h200().errors;
     let missed: usize = errors.sizes.iter().map(|of| of.vendor.missed + of.ours.missed).sum();
     assert_eq!(errors.missed.len(), missed);
-    let large = errors.missed.iter().find(|of| !of.is_ours && of.ranks == 8 && of.bytes == 1 << 20).unwrap();
-    assert!(large.repeats_us.len() == 5 && large.is_explained && large.scatter > 1.3, "{large:?}");
-    let ours = |link: &str, ranks: usize, bytes: usize| {
-        let is_it = |of: &&Missed| (of.is_ours, &*of.link, of.ranks, of.bytes) == (true, link, ranks, bytes);
+    let of = |is_ours: bool, ranks: usize, bytes: usize| {
+        let is_it =
+            |of: &&Missed| (of.is_ours, &*of.link, of.ranks, of.bytes) == (is_ours, "loopback", ranks, bytes);
         errors.missed.iter().find(is_it).unwrap()
     };
-    assert!(!ours("10gbit", 8, 4 << 20).is_explained);
-    let contradicted =
-        errors.missed.iter().find(|of| of.is_ours && of.measured_us > 1700.0 && of.ranks == 4).unwrap();
-    assert!(contradicted.is_explained && contradicted.contradicted_by_us.is_some_and(|us| us < 900.0));
+    let vendor = of(false, 8, 8 << 20);
+    assert!(vendor.repeats_us.len() > 4 && vendor.is_explained && vendor.scatter > 1.05, "{vendor:?}");
+    assert!(!of(true, 8, 512 << 10).is_explained);
+    let contradicted = of(true, 8, 3 << 20);
+    assert!(contradicted.is_explained, "{contradicted:?}");
+    assert!(
+        contradicted.contradicted_by_us.is_some_and(|us| us < contradicted.measured_us),
+        "{contradicted:?}"
+    );
     let text = report::errors(h200());
-    assert!(text.contains("vendor, loopback, 8 ranks, float32 1MiB"), "{text}");
+    assert!(text.contains("vendor, loopback, 8 ranks, float32 8MiB"), "{text}");
 }
 
 #[test]
