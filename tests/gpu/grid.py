@@ -28,6 +28,8 @@ UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 LEAST, ELIGIBLE = 0.98, 1 << 20
 # Seconds: the longest call without the library that is measured, how long a turn of short ones is, and deciding may take at least.
 LONGEST, TURN, DECIDING = 1.2, 0.06, 8.0
+# So many calls in a row are done in the way that was decided: a rhythm that is learnt may have another one tried.
+STEADY = 16
 # Short calls vary more from turn to turn, and cost little.
 TURNS, TURNS_OF_SHORT, SHORT, AGAIN = 3, 5, 0.002, 4
 NAME = "all"
@@ -116,10 +118,10 @@ def measure(part, pair, size, datatype, once):
     name, spent, entry, calls = NAME, part.left(), None, max(1, min(1000, int(TURN / once)))
     if size >= ELIGIBLE:
         # Short batches: a call index that is agreed on lies some calls ahead.
-        while True:
-            seconds, entry = pair.ask("tuned", name, size, datatype, max(1, min(16, int(0.1 / once))))
-            if decided(entry) or spent - part.left() > max(DECIDING, 24 * once):
-                break
+        batch, same, before = max(1, min(16, int(0.1 / once))), 0, None
+        while same < STEADY and spent - part.left() < max(DECIDING, 40 * once):
+            seconds, entry = pair.ask("tuned", name, size, datatype, batch)
+            same, before = (same + batch if entry == before and decided(entry) else 0), entry
     else:
         pair.ask("tuned", name, size, datatype, calls)
     turns = {"without": [], "tuned": []}

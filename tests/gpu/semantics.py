@@ -1,10 +1,11 @@
 """What an application may do with AllReduce, through the library with compression on, on real NCCL from PyTorch.
 
-    AIRAMP_BIN=… python3 tests/gpu/semantics.py [--ranks 2,4] [--cases NAME,…]
+    AIRAMP_BIN=… python3 tests/gpu/semantics.py [--ranks 2,4] [--per-node 1] [--cases NAME,…]
 
 Every result is compared bit for bit with wire_format.py, which shares nothing with the library, and between all
 ranks; and every case must have been compressed. One line per case: ok, or FAILED and why.
 Exit status: 0 all ok, 1 not, 77 no GPU.
+--per-node 2 makes them take two ranks each for a node, though every one says that it is a host of its own: three exchanges.
 With 2 ranks PyTorch makes the communicator at the first call, with more at once (device_id), and splits groups off it.
 """
 
@@ -70,11 +71,11 @@ def run(job, case, count):
     return not why
 
 
-def run_all(count, cases, failed):
+def run_all(count, per_node, cases, failed):
     """The cases with so many ranks. After a case that ended the ranks the rest goes on with fresh ones."""
-    left, restarts = list(cases), 0
+    left, restarts, settings = list(cases), 0, dict(SETTINGS, AIRAMP_RANKS_PER_NODE=str(per_node))
     while left and restarts < 4:
-        with ranks.Ranks(__file__, count, "compressed", SETTINGS, limit=45) as job:
+        with ranks.Ranks(__file__, count, "compressed", settings, limit=45) as job:
             case = "start"
             try:
                 if not run(job, case, count):
@@ -94,6 +95,7 @@ def run_all(count, cases, failed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks")
+    parser.add_argument("--per-node", type=int, default=1, help="ranks that count as one node")
     parser.add_argument("--cases", default="", help="only these, by name")
     arguments = parser.parse_args()
     if ranks.IS_RANK:
@@ -107,7 +109,7 @@ def main():
         parser.error(f"no case {unknown[0]}; there are: {', '.join(known)}")
     failed = []
     for count in map(int, arguments.ranks.split(",")):
-        run_all(count, cases, failed)
+        run_all(count, arguments.per_node, cases, failed)
     print(f"{len(failed)} failed" if failed else "all ok")
     sys.exit(1 if failed else 0)
 
