@@ -41,3 +41,15 @@ fn so_do_several_children_of_one_parent_that_leave_out_one_rank_and_then_another
 fn so_do_the_children_of_a_split() {
     assert_compressed(&Scenario::new("streams/children_of_a_split", 4), 1);
 }
+
+#[test]
+fn a_child_lies_on_nodes_of_its_own() {
+    // Five ranks make no even nodes of two, and four do.
+    let scenario = Scenario::new("children", 5).env("AIRAMP_RANKS_PER_NODE", "2");
+    assert_compressed(&scenario, 3);
+    let outcomes = scenario.compressed();
+    let says =
+        |outcome: &Outcome, per_node: &str| outcome.stderr_text().contains(&format!("{per_node} to a node"));
+    assert!(outcomes.iter().all(|outcome| says(outcome, "1")), "{}", outcomes[0]);
+    assert!(outcomes.iter().filter(|outcome| says(outcome, "2")).count() >= 4, "{}", outcomes[0]);
+}

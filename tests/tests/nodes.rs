@@ -59,7 +59,7 @@ fn a_number_that_does_not_fit_counts_as_1_and_is_told() {
     assert_right(&outcomes, 2);
     assert!(outcomes.iter().all(|outcome| says(outcome, "1")), "{}", outcomes[0]);
     let told = |outcome: &Outcome| {
-        outcome.stderr_text().contains("AIRAMP_RANKS_PER_NODE=3 does not make full nodes")
+        outcome.stderr_text().contains("AIRAMP_RANKS_PER_NODE=3 does not make 2 to 128 full nodes")
     };
     assert!(told(&outcomes[0]), "{}", outcomes[0]);
 }

@@ -150,7 +150,7 @@ impl Brain for Tuned {
             self.asked_per_node.filter(|_| nodes::is_uneven(self.asked_per_node, capable.len()))
         {
             log::warn(format_args!(
-                "AIRAMP_RANKS_PER_NODE={number} does not make full nodes of a communicator's {} ranks: it counts as 1 there",
+                "AIRAMP_RANKS_PER_NODE={number} does not make 2 to 128 full nodes of a communicator's {} ranks: it counts as 1 there",
                 capable.len()
             ));
         }

@@ -10,9 +10,10 @@ pub(super) fn ranks_per_node(setting: Option<u32>, capable: &[Capable]) -> usize
     Ranks::new(capable.len(), per_node).per_node()
 }
 
-/// Whether the setting asks for nodes that these ranks do not make.
+/// Whether the setting asks for nodes that these ranks do not make. So many or fewer lie on one node, where nothing is asked for.
 pub(super) fn is_uneven(setting: Option<u32>, ranks: usize) -> bool {
-    setting.is_some_and(|number| Ranks::new(ranks, number as usize).per_node() != number as usize)
+    let uneven = |number: usize| ranks > number && Ranks::new(ranks, number).per_node() != number;
+    setting.is_some_and(|number| uneven(number as usize))
 }
 
 /// Ranks of each host, if all hosts have as many and each has its own one after the other.
@@ -66,7 +67,8 @@ mod tests {
         assert_eq!(ranks_per_node(Some(1), &on(&[7, 7, 3, 3])), 1);
         assert_eq!(ranks_per_node(Some(2), &on(&[1, 2, 3, 4])), 2);
         assert_eq!(ranks_per_node(Some(3), &on(&[7, 7, 3, 3])), 1);
-        assert!(is_uneven(Some(3), 4) && is_uneven(Some(4), 4));
-        assert!(!is_uneven(Some(2), 4) && !is_uneven(Some(1), 4) && !is_uneven(None, 4));
+        assert!(is_uneven(Some(3), 4) && is_uneven(Some(2), 258) && is_uneven(Some(8), 12));
+        let fit = [(Some(2), 4), (Some(1), 4), (None, 4), (Some(4), 4), (Some(8), 2), (Some(2), 256)];
+        fit.iter().for_each(|(setting, ranks)| assert!(!is_uneven(*setting, *ranks), "{setting:?} {ranks}"));
     }
 }
