@@ -68,6 +68,7 @@ fn settings(job: &Job, run: Run, telemetry: &Path) -> Run {
         .env("AIRAMP_CONSENSUS_TIMEOUT_MS", CONSENSUS_MS)
         .env("AIRAMP_DOUBT_MS", DOUBT_MS)
         .env("AIRAMP_MIN_SPEEDUP", "1")
+        .env("AIRAMP_RANKS_PER_NODE", job.ranks_per_node.to_string())
         .env("AIRAMP_TELEMETRY_DIR", telemetry)
         .env("CUDA_DEVICE_MAX_CONNECTIONS", job.queues.to_string())
         .env("AIRAMP_EMU_LINK_GBPS", job.link_gbps.to_string());

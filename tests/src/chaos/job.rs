@@ -19,6 +19,9 @@ pub struct Job {
     /// The program does not ask for the state of a communicator that it has made.
     #[serde(default)]
     pub heedless: bool,
+    /// What the library takes for one node; a job that was written down without it has a rank on each.
+    #[serde(default = "one")]
+    pub ranks_per_node: u32,
     pub communicators: Vec<Kin>,
     pub steps: Vec<Step>,
     pub faults: Vec<Fault>,
@@ -29,6 +32,10 @@ pub const MANY_QUEUES: u32 = 32;
 
 fn many() -> u32 {
     MANY_QUEUES
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// What the library is asked for.
@@ -137,8 +144,13 @@ impl Job {
     pub fn told(&self) -> String {
         let faults: Vec<String> = self.faults.iter().map(|fault| format!("{fault:?}")).collect();
         let steps = self.steps.len();
+        let nodes = if self.ranks_per_node > 1 {
+            format!(" ({} to a node)", self.ranks_per_node)
+        } else {
+            String::new()
+        };
         format!(
-            "seed {}: {} ranks, {:?}, {steps} steps, faults: {}",
+            "seed {}: {} ranks{nodes}, {:?}, {steps} steps, faults: {}",
             self.seed,
             self.ranks,
             self.mode,

@@ -276,6 +276,7 @@ mod tests {
             link_gbps: 0,
             queues: 8,
             heedless: false,
+            ranks_per_node: 1,
             communicators,
             steps,
             faults,

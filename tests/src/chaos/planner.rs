@@ -36,6 +36,7 @@ pub fn plan(seed: u64) -> Job {
         link_gbps,
         queues: MANY_QUEUES,
         heedless: false,
+        ranks_per_node: ranks_per_node(seed),
         communicators,
         steps: Vec::new(),
         faults: Vec::new(),
@@ -49,6 +50,11 @@ pub fn plan(seed: u64) -> Job {
         }
     }
     job
+}
+
+/// By dice of its own, so that seeds of before nodes still give the rest of their jobs.
+fn ranks_per_node(seed: u64) -> u32 {
+    Chance::of(!seed).pick(&[1, 1, 1, 2, 2, 3])
 }
 
 fn communicators(chance: &mut Chance) -> Vec<Kin> {

@@ -118,6 +118,7 @@ fn job(ranks: u32, mode: Mode, communicators: Vec<Kin>, steps: Vec<Step>) -> Job
         link_gbps: 0,
         queues: MANY_QUEUES,
         heedless: false,
+        ranks_per_node: 1,
         communicators,
         steps,
         faults: Vec::new(),
