@@ -117,7 +117,11 @@ fn conclude(comm: &Communicator, broken: Broken) -> Result<(), Fault> {
             comm.fail(NcclError::Device(fault.message.clone()));
             return Err(fault);
         }
-        Broken::Disagreement(rank, mismatch) => comm.disagree(rank, &mismatch),
+        Broken::Disagreement(rank, mismatch) => {
+            comm.disagree(rank, &mismatch);
+            // Whoever heard of it from the peer a moment before has yet to show it.
+            comm.health.explanation(PATIENCE);
+        }
         Broken::Closed(rank) => {
             if comm.health.explanation(PATIENCE).is_none() && comm.health.phase() == Phase::Ready {
                 let text = format!("rank {rank} closed its connection in the middle of an operation");
