@@ -94,6 +94,10 @@ impl Rhythm {
         let again = self.broke_at.0 == place && self.step.wrapping_sub(self.broke_at.1) <= 1;
         let mut heard = self.place_was_met(call.key);
         self.broke_at = (place, self.step);
+        // Its bytes were one misfit too many: there is no step to come back to.
+        if self.state != State::Locked {
+            return heard;
+        }
         if again {
             self.template.pause_is_now(place, call.gap_ns);
         } else {
