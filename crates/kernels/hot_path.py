@@ -13,14 +13,13 @@ import re
 import subprocess
 import sys
 
-# LDG.E.64 for each rank of a tile: codes of 4 blocks, and scale words twice. LOADS_PER_RANK=4 for code objects
-# of before 2026-11-16, which load scale words one at a time.
-LOADS_PER_RANK = 6
+# LDS.64 for each rank of a tile: codes of 4 blocks.
+LOADS_PER_RANK = 4
 PIPES = {
     "FMA": r"FFMA|FMUL|FADD|HADD2|HFMA2",
     "IMAD, IDP": r"IMAD|IDP",
     "ALU": r"LOP3|PRMT|SHF|ISETP|FSETP|IADD3|VIADD|SEL|LEA|MOV|PLOP3|VOTE|F2FP|I2FP|\w*MNMX\w*",
-    "memory": r"LDG|STG|LDC|LDS|STS|LDL|STL",
+    "memory": r"LDG|LDGSTS|LDGDEPBAR|STG|LDC|LDS|STS|LDL|STL",
     "SHFL": r"SHFL",
 }
 
@@ -87,7 +86,7 @@ def main():
         for kind in ("f16", "bf16", "f32"):
             for form in ("e4m3", "e5m2", "int8", "auto"):
                 reading = operation == "reduce"
-                load = r"LDG\.E\.64 " if reading else r"LDG\.E\.128 "
+                load = r"LDS\.64 " if reading else r"LDG\.E\.128 "
                 loads = LOADS_PER_RANK * ranks if reading else 8 if kind == "f32" else 4
                 never = r"ATOM|EXIT|RET|CALL" + ("|UNPACK" if form in ("int8", "auto") else "")
                 path = hot_path(kernels[f"{operation}_{kind}_{form}"], load, loads, never)

@@ -87,7 +87,7 @@ class Kernels:
 
     def most_groups(self, name):
         """As the library launches them."""
-        usual = 12 if name.startswith("airamp_reduce") else 64
+        usual = 6 if name.startswith("airamp_reduce") else 64
         return self.driver.multiprocessors * (self.per_multiprocessor or usual)
 
     @staticmethod

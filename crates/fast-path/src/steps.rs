@@ -107,10 +107,21 @@ impl<'a> Steps<'a> {
     }
 
     fn reduce(&self, step: usize) -> Result<(), FastPathError> {
+        let received = packets(self.received(step, 0), self.plan.chunk(step));
+        self.reduce_to_own(step, received, self.plan.ranks.all())
+    }
+
+    /// Adds up what all have of this rank's shard, and gives it to the gather.
+    pub(crate) fn reduce_to_own(
+        &self,
+        step: usize,
+        packets: Packets,
+        summands: usize,
+    ) -> Result<(), FastPathError> {
         let (own, chunk) = (self.lane.wire.rank, self.plan.chunk(step));
         let work = Reduce {
-            packets: packets(self.received(step, 0), chunk),
-            ranks: self.plan.ranks.all() as u32,
+            packets,
+            ranks: summands as u32,
             count: chunk.shard_elements(own) as u64,
             format: self.lane.format,
             average: self.post.call.average,

@@ -49,22 +49,10 @@ impl Steps<'_> {
 
     /// What all nodes have of this rank's shard.
     pub(crate) fn reduce_across_nodes(&self, step: usize) -> Result<(), FastPathError> {
-        let (own, ranks, chunk) = (self.lane.wire.rank, self.plan.ranks, self.plan.chunk(step));
+        let (ranks, chunk) = (self.plan.ranks, self.plan.chunk(step));
         let stride = (ranks.per_node() * chunk.stride()) as u64;
-        let work = Reduce {
-            packets: Packets { address: self.across(step, 0), stride },
-            ranks: ranks.nodes() as u32,
-            count: chunk.shard_elements(own) as u64,
-            format: self.lane.format,
-            average: self.post.call.average,
-            tag: self.tag(step, Phase::Scatter),
-            out_tag: self.own_tag(step, Phase::Gather),
-            out_packet: self.packet(step, own),
-            stats: self.lane.arena.stats(),
-        };
-        // SAFETY: as in `copy_own`.
-        unsafe { self.lane.kernels.reduce(self.post.call.element, &work, self.order.kernels()) }?;
-        self.reduced(step)
+        let received = Packets { address: self.across(step, 0), stride };
+        self.reduce_to_own(step, received, ranks.nodes())
     }
 
     /// To each rank of the node the shards of all ranks with its place.

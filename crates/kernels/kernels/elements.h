@@ -63,7 +63,7 @@ DEVICE void load_elements(const typename Element::Bits* start, const Tile& tile,
     }
     typename Element::Bits* staged = staging.own();
     UNROLL for (int held = 0; held < HELD_BLOCKS; ++held) {
-        NO_UNROLL for (u32 i = thread_in_group() % WARP; i < 2 * BLOCK; i += WARP) {
+        NO_UNROLL for (u32 i = lane_in_warp(); i < 2 * BLOCK; i += WARP) {
             u32 at = held * 2 * BLOCK + i;
             staged[i] = at < tile.count ? start[at] : 0;
         }
@@ -91,7 +91,7 @@ DEVICE void store_elements(const LaneElements<Element>& x, const Tile& tile, Sta
         UNROLL for (int run = 0; run < Layout::RUNS; ++run)
             store((Words4*)(staged + side() * BLOCK + Layout::run_at(run)), x.run(held, run));
         wait_for_warp();
-        NO_UNROLL for (u32 i = thread_in_group() % WARP; i < 2 * BLOCK; i += WARP) {
+        NO_UNROLL for (u32 i = lane_in_warp(); i < 2 * BLOCK; i += WARP) {
             u32 at = held * 2 * BLOCK + i;
             if (at < tile.count) start[at] = staged[i];
         }

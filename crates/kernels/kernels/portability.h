@@ -59,6 +59,19 @@ DEVICE void store(Words4* to, const Words4& words) {
 }
 DEVICE void store(Words2* to, const Words2& words) { *(uint2*)to = make_uint2(words.of[0], words.of[1]); }
 
+// 16 bytes into shared memory if `wanted`, under way while the lane goes on.
+DEVICE void begin_copy(u8* shared, const u8* from, bool wanted) {
+    u32 to = (u32)__cvta_generic_to_shared(shared);
+    asm volatile("{ .reg .pred wanted;\n"
+                 "setp.ne.u32 wanted, %2, 0;\n"
+                 "@wanted cp.async.cg.shared.global [%0], [%1], 16; }"
+                 : : "r"(to), "l"(from), "r"((u32)wanted) : "memory");
+}
+// Those that this lane has begun since the last time belong together.
+DEVICE void end_of_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// For all that belong together but the latest LEFT.
+template <int LEFT> DEVICE void wait_for_copies() { asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory"); }
+
 DEVICE u32 bits_of(float value) { return __float_as_uint(value); }
 DEVICE float float_of(u32 bits) { return __uint_as_float(bits); }
 DEVICE u32 bits_set(u32 value) { return __popc(value); }
@@ -125,6 +138,11 @@ DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, 
 #define ARITHMETIC_IS_CHEAPEST 1
 #else
 #define ARITHMETIC_IS_CHEAPEST 0
+#endif
+
+// Copies into shared memory that a lane need not wait for. On the CPU too, for tests.
+#if !defined(HAS_COPIES)
+#define HAS_COPIES ARITHMETIC_IS_CHEAPEST
 #endif
 
 #if defined(__clang__) || defined(__CUDACC_RTC__)

@@ -229,7 +229,7 @@ struct LaneTag {
     Words4 wanted;
 
     DEVICE LaneTag(u32 first, const RankPackets& packets) {
-        u32 rank = first + thread_in_group() % WARP;
+        u32 rank = first + lane_in_warp();
         rank = rank < packets.ranks ? rank : 0;
         packet = packets.of_rank(rank);
         wanted = packets.tag.of_rank(rank).words();
@@ -255,10 +255,18 @@ template <class Element>
 DEVICE void spoil(const RankPackets& packets, const Tile& tile, LaneElements<Element>& x) {
     rarely_here();
     set_not_a_number<Element>(~0u, x);
-    if (!packets.counts.wanted || !tile.is_first() || thread_in_group() % WARP != 0) return;
+    if (!packets.counts.wanted || !tile.is_first() || lane_in_warp() != 0) return;
     u64 foreign = 0;
     NO_UNROLL for (u32 rank = 0; rank < packets.ranks; ++rank) foreign += packets.is_foreign(rank);
     add_atomically(&packets.counts.group->foreign, foreign);
+}
+
+// Of a sum that is `done`, or has to be done by the letter: what is not a number.
+template <class Format, class Element>
+DEVICE void finish_sum(const RankPackets& packets, const Tile& tile, bool done, LaneElements<Element>& x) {
+    if (!done) add_up_exactly<Format, Element>(packets, tile, x);
+    if (!KEEPS_NAN) set_not_a_number<Element>(non_finite_elements<Format, Element>(packets, tile), x);
+    if (packets.one_is_foreign()) spoil<Element>(packets, tile, x);
 }
 
 // The sum of the ranks' tiles, of which each lane asks for IN_FLIGHT blocks at a time (4 or 8). FOR_TWO:
@@ -270,9 +278,7 @@ DEVICE void sum_tiles(const RankPackets& packets, const Tile& tile, LaneElements
         if (FOR_TWO && packets.ranks == 2) done = add_up<Format, Element, 2, IN_FLIGHT>(packets, tile, x);
         else done = add_up<Format, Element, 4, IN_FLIGHT>(packets, tile, x);
     }
-    if (!done) add_up_exactly<Format, Element>(packets, tile, x);
-    if (!KEEPS_NAN) set_not_a_number<Element>(non_finite_elements<Format, Element>(packets, tile), x);
-    if (packets.one_is_foreign()) spoil<Element>(packets, tile, x);
+    finish_sum<Format, Element>(packets, tile, done, x);
 }
 
 // The same of a single packet.

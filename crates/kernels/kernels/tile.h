@@ -28,6 +28,7 @@ struct Tag {
 
 struct LaneCodes { u32 of[HELD_BLOCKS][HELD / 4]; };
 
+DEVICE u32 lane_in_warp() { return thread_in_group() % WARP; }
 DEVICE u32 lane_of_block() { return thread_in_group() & 15; }
 // Which of the two blocks that a warp has in hand at a time.
 DEVICE u32 side() { return (thread_in_group() >> 4) & 1; }

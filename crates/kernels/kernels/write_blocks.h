@@ -205,7 +205,7 @@ DEVICE void mark_non_finite(u32 non_finite, Written& written) {
 // Tag, codes and scale words into the packet; the words behind its last block are its padding.
 template <class Element>
 DEVICE void store_tile(const Written& written, const Tile& tile, Tag tag, u8* packet) {
-    if (tile.is_first() && thread_in_group() % WARP == 0) store((Words4*)packet, tag.words());
+    if (tile.is_first() && lane_in_warp() == 0) store((Words4*)packet, tag.words());
     store_codes<Element>(written.codes, tile, packet);
     if ((lane_of_block() & 3) != 0) return;
     u16* words = (u16*)(packet + tile.scale_words_at);

@@ -45,6 +45,7 @@ pub fn sources() -> &'static [Source] {
         "reduce.cu",
         "stats.h",
         "tile.h",
+        "tiles_ahead.h",
         "write_blocks.h",
         "write_tile.h",
     ]

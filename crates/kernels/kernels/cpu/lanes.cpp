@@ -4,6 +4,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -11,10 +12,18 @@ namespace {
 
 constexpr std::size_t STACK = 256 << 10;
 
+struct Copy {
+    u8* to;
+    const u8* from;
+};
+
 struct Fibre {
     ucontext_t context;
     std::vector<char> stack = std::vector<char>(STACK);
     bool done = false;
+    // Begun and not done: those that belong together, and the latest, which may become more.
+    std::deque<std::vector<Copy>> copies;
+    std::vector<Copy> latest_copies;
 };
 
 // Lanes that wait for each other. A lane can be one meeting ahead of the others, but not two, so two slots
@@ -71,6 +80,8 @@ void run_group(u32 number) {
     group.running = 0;
     for (Fibre& fibre : group.fibres) {
         fibre.done = false;
+        fibre.copies.clear();
+        fibre.latest_copies.clear();
         getcontext(&fibre.context);
         fibre.context.uc_stack.ss_sp = fibre.stack.data();
         fibre.context.uc_stack.ss_size = fibre.stack.size();
@@ -121,6 +132,26 @@ u32 votes_in_warp(bool value) {
     u32 votes = 0;
     for (u32 lane = 0; lane < WARP; ++lane) votes |= (values[lane] != 0) << lane;
     return votes;
+}
+
+static void copy(const Copy& copy) { std::memcpy(copy.to, copy.from, sizeof(Words4)); }
+
+void begin_copy(u8* shared, const u8* from, bool wanted) {
+    if (!wanted) return;
+    if (thread_in_group() % 2 == 0) copy({shared, from});
+    else group.fibres[group.running].latest_copies.push_back({shared, from});
+}
+
+void end_of_copies() {
+    Fibre& own = group.fibres[group.running];
+    own.copies.push_back(std::move(own.latest_copies));
+    own.latest_copies.clear();
+}
+
+void wait_for_all_copies_but(u32 latest) {
+    auto& copies = group.fibres[group.running].copies;
+    for (; copies.size() > latest; copies.pop_front())
+        std::for_each(copies.front().begin(), copies.front().end(), copy);
 }
 
 // One launcher per kernel, with its arguments behind those of the grid.

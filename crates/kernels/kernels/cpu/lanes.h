@@ -30,6 +30,13 @@ template <int LANE> DEVICE u32 from_lane(u32 value) {
 }
 template <class Number> DEVICE void add_atomically(Number* sum, Number value) { *sum += value; }
 
+// Lanes of even numbers copy at once and the others when they have to wait for it, so that a place that is read
+// too early or written too early shows.
+void begin_copy(u8* shared, const u8* from, bool wanted);
+void end_of_copies();
+void wait_for_all_copies_but(u32 latest);
+template <int LEFT> DEVICE void wait_for_copies() { wait_for_all_copies_but(LEFT); }
+
 DEVICE u32 bits_of(float value) {
     u32 bits;
     std::memcpy(&bits, &value, sizeof bits);

@@ -38,9 +38,17 @@ fn pointer(stats: Option<&mut AirampStats>) -> *mut AirampStats {
 pub(crate) struct Grid {
     pub(crate) groups: u32,
     pub(crate) threads: u32,
+    /// Whether the kernels are those of a GPU that copies into shared memory ahead of use.
+    pub(crate) copies: bool,
 }
 
-pub(crate) const GRID: Grid = Grid { groups: 3, threads: 256 };
+impl Grid {
+    pub(crate) const fn new(groups: u32, threads: u32) -> Self {
+        Self { groups, threads, copies: true }
+    }
+}
+
+pub(crate) const GRID: Grid = Grid::new(3, 256);
 
 type Quantise =
     unsafe extern "C" fn(u32, u32, *const c_void, u64, *mut c_void, u64, u64, u64, u64, *mut AirampStats);
@@ -89,7 +97,7 @@ pub(crate) fn quantise(
     // SAFETY: the library is compiled from cpu/lanes.cpp, whose launcher has these parameters; the buffers
     // are as long as the count and the stride say.
     unsafe {
-        let launch: Quantise = std::mem::transmute(launcher("quantise", element, format));
+        let launch: Quantise = std::mem::transmute(launcher("quantise", element, format, grid.copies));
         let (input, packets) = (input.as_ptr().cast(), packets.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -119,7 +127,7 @@ pub(crate) fn dequantise(
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element, format));
+        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element, format, grid.copies));
         let (packets, output) = (packets.as_ptr().cast(), output.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -156,7 +164,8 @@ pub(crate) fn dequantise_sum(
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: DequantiseSum = std::mem::transmute(launcher("dequantise_sum", element, format));
+        let launch: DequantiseSum =
+            std::mem::transmute(launcher("dequantise_sum", element, format, grid.copies));
         let (packets, output) = (all.packets.as_ptr().cast(), output.as_mut_ptr().cast());
         let (stride, average) = (all.stride as u64, u32::from(all.average));
         launch(
@@ -186,7 +195,7 @@ pub(crate) fn reduce(
 ) {
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Reduce = std::mem::transmute(launcher("reduce", element, format));
+        let launch: Reduce = std::mem::transmute(launcher("reduce", element, format, grid.copies));
         let (packets, out) = (all.packets.as_ptr().cast(), out_packet.as_mut_ptr().cast());
         let (stride, average, count) = (all.stride as u64, u32::from(all.average), count as u64);
         launch(
@@ -207,20 +216,20 @@ pub(crate) fn reduce(
     }
 }
 
-fn launcher(kernel: &str, element: Element, format: Format) -> *mut c_void {
+fn launcher(kernel: &str, element: Element, format: Format, copies: bool) -> *mut c_void {
     let symbol = format!("launch_airamp_{kernel}_{}_{}", element.name(), format.name());
     let name = CString::new(symbol).unwrap();
     // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
-    let address = unsafe { libc::dlsym(library() as *mut c_void, name.as_ptr()) };
+    let address = unsafe { libc::dlsym(library(copies) as *mut c_void, name.as_ptr()) };
     assert!(!address.is_null(), "{name:?} is not in the kernels' source");
     address
 }
 
 /// The handle of the compiled source, as an address: compiled and opened once per test process.
-fn library() -> usize {
-    static LIBRARY: OnceLock<usize> = OnceLock::new();
-    *LIBRARY.get_or_init(|| {
-        let path = CString::new(compile().into_os_string().into_encoded_bytes()).unwrap();
+fn library(copies: bool) -> usize {
+    static LIBRARIES: [OnceLock<usize>; 2] = [OnceLock::new(), OnceLock::new()];
+    *LIBRARIES[usize::from(copies)].get_or_init(|| {
+        let path = CString::new(compile(copies).into_os_string().into_encoded_bytes()).unwrap();
         // SAFETY: opening a library that was just built here and has no constructors of its own.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "dlopen of {path:?} failed");
@@ -228,13 +237,16 @@ fn library() -> usize {
     })
 }
 
-fn compile() -> PathBuf {
+fn compile(copies: bool) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cpu/lanes.cpp");
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}.so", std::process::id()));
+    let out =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{copies}-{}.so", std::process::id()));
     // Contraction would turn products and sums into fused ones and give other bits.
     let result = Command::new("c++")
         .args(["-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-shared"])
-        .args(["-Wall", "-Wextra", "-Werror", "-o"])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .arg(format!("-DHAS_COPIES={}", u8::from(copies)))
+        .arg("-o")
         .args([&out, &source])
         .output();
     match result {
