@@ -4,9 +4,11 @@
  *   odd_host simulate                a simulated end without a place for the estimate
  *   odd_host many                    one group over more communicators than can be kept in mind
  *   odd_host deaf                    nobody reads stderr any more
+ *   odd_host stuffed                 stderr is a pipe that is full, and nobody empties it
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,6 +103,23 @@ static int deaf(void)
     return 0;
 }
 
+static int stuffed(void)
+{
+    int ends[2];
+    unique_id id;
+    char page[4096] = {0};
+    if (pipe(ends) || dup2(ends[1], 2) < 0)
+        return 3;
+    fcntl(2, F_SETFL, O_NONBLOCK);
+    while (write(2, page, sizeof page) > 0)
+        ;
+    while (write(2, page, 1) > 0)
+        ;
+    fcntl(2, F_SETFL, 0);
+    printf("id %d\n", ncclGetUniqueId(&id));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -109,6 +128,7 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "simulate")) result = simulate();
     if (!strcmp(mode, "many")) result = many();
     if (!strcmp(mode, "deaf")) result = deaf();
+    if (!strcmp(mode, "stuffed")) result = stuffed();
     printf("result %d\n", result);
     return result;
 }

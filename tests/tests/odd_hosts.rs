@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 fn vendor() -> tempfile::TempDir {
     vendor_dir(&CProgram::unlinked("null_nccl.c").shared_library().build())
@@ -65,11 +66,12 @@ fn a_handle_does_not_decide_what_the_exported_names_lead_to() {
 }
 
 #[test]
-fn a_warning_that_nobody_reads_does_not_kill_the_program() {
+fn a_warning_that_nobody_reads_neither_kills_nor_stops_the_program() {
     let library = CProgram::unlinked("null_nccl.c").flag("-DNO_GPU").shared_library().build();
     let dir = tempfile::tempdir().expect("a temporary folder");
     symlink(library, dir.path().join("libnccl.so.2")).expect("a link to the vendor");
     assert_same(&odd_host("deaf", dir.path()));
+    assert_same(&odd_host("stuffed", dir.path()).time_limit(Duration::from_secs(10)));
 }
 
 #[test]

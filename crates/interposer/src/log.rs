@@ -1,4 +1,4 @@
-//! One line per event, to stderr or to a file, written by one system call.
+//! One line per event, to stderr or to a file, written by one system call, or lost where it would have to wait.
 //!
 //! Formats on the stack: no allocation, no lock, and `errno` is left as it was.
 //! Before the settings are read only warnings and errors pass.
@@ -6,7 +6,7 @@
 use crate::errno;
 use std::ffi::{CString, c_int};
 use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -111,9 +111,25 @@ fn line(level: Level, message: fmt::Arguments<'_>) {
     write(sink(), line.finish());
 }
 
+/// Whether a line can be written now, or will be in a moment: a pipe that is full, because nobody empties it,
+/// would hold the program up. Behind a line that was lost nobody waits until there is room again.
+fn has_room(sink: c_int) -> bool {
+    const PATIENCE_MS: c_int = 20;
+    static WAS_FULL: AtomicBool = AtomicBool::new(false);
+    let patience = if WAS_FULL.load(Ordering::Relaxed) { 0 } else { PATIENCE_MS };
+    let mut asked = libc::pollfd { fd: sink, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: poll reads and writes the one entry that it is given.
+    let has_room = unsafe { libc::poll(&mut asked, 1, patience) } > 0;
+    WAS_FULL.store(!has_room, Ordering::Relaxed);
+    has_room
+}
+
 /// Writes without raising SIGPIPE in a program whose stderr nobody reads any more. A line that
 /// cannot be written is lost, as it must be.
 fn write(sink: c_int, bytes: &[u8]) {
+    if !has_room(sink) {
+        return;
+    }
     // SAFETY: signal sets are plain data that sigemptyset fills; each call reads or writes the
     // sets it is given, and acts on this thread alone.
     unsafe {
