@@ -40,8 +40,9 @@ pub(super) fn execute(args: &Args, cluster: &Cluster) -> Result<u8, CommandError
         if code != 0 || !gathered.borrow().is_complete() {
             report.complete = false;
             progress.finish();
+            let hint = if cluster.is_emulated() { "" } else { "; with NCCL_DEBUG=WARN NCCL tells why" };
             streams::complain(&format!(
-                "airamp bench: {name}: ended with exit code {code} before it was complete"
+                "airamp bench: {name}: ended with exit code {code} before it was complete{hint}"
             ));
             break;
         }
