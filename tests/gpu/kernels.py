@@ -70,13 +70,13 @@ class Kernels:
         self.per_multiprocessor = per_multiprocessor
         self.functions = {}
 
-    def launcher(self, name, count, *arguments):
-        """A function that launches a kernel on the current stream, ready but for the call."""
+    def launcher(self, name, count, *arguments, most=None):
+        """A function that launches a kernel on the current stream, ready but for the call; `most`: groups, if not as many as usual."""
         if name not in self.functions:
             self.functions[name] = self.driver.function(self.module, name)
         values = [self.argument(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
-        groups = max(1, min(-(-count // (TILE * THREADS // 32)), self.most_groups(name)))
+        groups = max(1, min(-(-count // (TILE * THREADS // 32)), most or self.most_groups(name)))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         function, launch = self.functions[name], self.driver.call
 
@@ -114,10 +114,10 @@ class Kernels:
         arguments = (packets, u64(stride), u32(ranks), u64(count), u32(average), *words(TAG), output, stats)
         return self.launcher(f"airamp_dequantise_sum_{kind}_{form}", count, *arguments)
 
-    def reduce(self, kind, packets, stride, ranks, count, form, average, out_packet, stats=None):
+    def reduce(self, kind, packets, stride, ranks, count, form, average, out_packet, stats=None, most=None):
         tags = (*words(TAG), *words(OUT_TAG))
         arguments = (packets, u64(stride), u32(ranks), u64(count), u32(average), *tags, out_packet, stats)
-        return self.launcher(f"airamp_reduce_{kind}_{form}", count, *arguments)
+        return self.launcher(f"airamp_reduce_{kind}_{form}", count, *arguments, most=most)
 
 
 def u32(number):
@@ -245,6 +245,17 @@ def check_cut(kernels, checks, kind, form, count, blocks):
     checks.same(wire_bits(output), wire.bits(torch.cat(wanted)), what)
 
 
+def check_many_tiles(kernels, checks, kind, form):
+    """One group, so that a warp has several tiles, whose ranks take turns in shared memory."""
+    count, ranks = 30 * TILE + 77, 5
+    packets, stride, single = ranks_packets(count, DTYPES[kind], form, ranks)
+    total = wire.total(single, count, form, DTYPES[kind], 0, TAG)
+    expected = wire.quantise(total, form, OUT_TAG)[0]
+    packet = torch.full_like(expected, 0xA5)
+    kernels.reduce(kind, packets, stride, ranks, count, form, 0, packet, most=1)()
+    checks.same(packet, expected, f"reduce {kind} {form}, {ranks} ranks, several tiles to a warp")
+
+
 def check(kernels, counts):
     checks = Checks()
     for kind in DTYPES:
@@ -253,6 +264,7 @@ def check(kernels, counts):
                 offset = number % (16 // DTYPES[kind].itemsize)
                 check_one(kernels, checks, kind, form, count, offset, 2 + number % 8, number % 3 == 0)
             check_cut(kernels, checks, kind, form, 4000, 9)
+            check_many_tiles(kernels, checks, kind, form)
     torch.cuda.synchronize()
     for line in checks.failed[:20]:
         print(line)
@@ -395,7 +407,7 @@ def main():
     kernels = Kernels(driver, os.environ.get("AIRAMP_BLOBS", "crates/kernels/blobs"), arguments.groups)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {kernels.file}")
     if arguments.sanitize:
-        # A whole tile, a ragged one, and of the latter one by way of shared memory.
+        # A whole tile, a ragged one, of the latter one by way of shared memory; and `check_many_tiles`.
         return 0 if check(kernels, (1153,)) else 1
     counts = (1, 7, 127, 128, 129, 1023, 1024, 1025, 4097, 65536, 100003, 1 << 20)
     right = arguments.measure or check(kernels, counts)

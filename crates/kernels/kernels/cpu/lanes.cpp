@@ -138,7 +138,7 @@ static void copy(const Copy& copy) { std::memcpy(copy.to, copy.from, sizeof(Word
 
 void begin_copy(u8* shared, const u8* from, bool wanted) {
     if (!wanted) return;
-    if (thread_in_group() % 2 == 0) copy({shared, from});
+    if ((thread_in_group() + thread_in_group() / WARP) % 2 == 0) copy({shared, from});
     else group.fibres[group.running].latest_copies.push_back({shared, from});
 }
 

@@ -30,8 +30,8 @@ template <int LANE> DEVICE u32 from_lane(u32 value) {
 }
 template <class Number> DEVICE void add_atomically(Number* sum, Number value) { *sum += value; }
 
-// Lanes of even numbers copy at once and the others when they have to wait for it, so that a place that is read
-// too early or written too early shows.
+// Every second lane copies at once and the others when they have to wait for it, in the next warp the other way
+// round, so that a place that is read too early or written too early shows.
 void begin_copy(u8* shared, const u8* from, bool wanted);
 void end_of_copies();
 void wait_for_all_copies_but(u32 latest);
