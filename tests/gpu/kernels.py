@@ -1,11 +1,12 @@
 """The kernels of a CUBIN on a real GPU: right bits, no stray access, and how fast.
 
-    AIRAMP_BLOBS=crates/kernels/blobs python3 tests/gpu/kernels.py              check, then measure
-    … python3 tests/gpu/kernels.py --check | --measure                          one of them
+    python3 tests/gpu/kernels.py                                                check, then measure
+    python3 tests/gpu/kernels.py --check | --measure                            one of them
     compute-sanitizer --tool memcheck --kernel-name kernel_substring=airamp_ \
         python3 tests/gpu/kernels.py --sanitize                                 each kernel once, ragged sizes
 
-Needs PyTorch with CUDA and nothing else; what is expected comes from wire_format.py beside this file.
+AIRAMP_BLOBS names a folder with other code objects. Needs PyTorch with CUDA and nothing else; what is expected comes from
+wire_format.py beside this file.
 A kernel's rate is compared with that of a copy that moves as many bytes, read and written, in the same run.
 Exit status: 0 all right, 1 wrong bits or slower than asked for (--floor, percent of a copy's rate), 77 no GPU.
 """
@@ -20,6 +21,7 @@ import torch
 
 import wire_format as wire
 
+BLOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "crates", "kernels", "blobs")
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 THREADS = 256
 TILE = 1024
@@ -404,7 +406,7 @@ def main():
         print("no GPU", file=sys.stderr)
         return 77
     driver = Driver()
-    kernels = Kernels(driver, os.environ.get("AIRAMP_BLOBS", "crates/kernels/blobs"), arguments.groups)
+    kernels = Kernels(driver, os.environ.get("AIRAMP_BLOBS") or BLOBS, arguments.groups)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {kernels.file}")
     if arguments.sanitize:
         # A whole tile, a ragged one, of the latter one by way of shared memory; and `check_many_tiles`.
