@@ -2,14 +2,18 @@
 //! Several files of one device are joined; a tensor that was measured more than once counts with its median, and what the
 //! same work took each time is kept, so that nobody expects a model to be closer than the measurements are to each other.
 
+use std::io::Read;
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use serde::Deserialize;
 
 use super::place::{GBPS, Place};
 use super::repeats::Repeats;
 
 const LARGEST_FILE: u64 = 64 << 20;
+/// How a file begins that gzip packed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// One tensor of one job, measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -199,6 +203,7 @@ impl Measured {
     }
 }
 
+/// As it stands, or as gzip packed it.
 pub(super) fn text_of(path: &Path) -> Result<String, String> {
     let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if !found.is_file() {
@@ -207,7 +212,20 @@ pub(super) fn text_of(path: &Path) -> Result<String, String> {
     if found.len() > LARGEST_FILE {
         return Err(format!("larger than {LARGEST_FILE} bytes"));
     }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let bytes = if bytes.starts_with(&GZIP) { unpacked(&bytes, LARGEST_FILE)? } else { bytes };
+    String::from_utf8(bytes).map_err(|error| error.to_string())
+}
+
+/// Few bytes can stand for very many, so that the limit holds for both.
+fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = GzDecoder::new(packed).take(most + 1).read_to_end(&mut bytes);
+    let length = read.map_err(|error| format!("not what gzip packed: {error}"))?;
+    if length as u64 > most {
+        return Err(format!("larger than {most} bytes when unpacked"));
+    }
+    Ok(bytes)
 }
 
 fn parsed(text: &str) -> Result<File, String> {
@@ -304,6 +322,11 @@ fn distinct(items: impl Iterator<Item = String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
 
     fn file(device: &str, rows: &str) -> String {
@@ -354,6 +377,29 @@ mod tests {
         let points = Measured::from_text(&file("a", &rows)).unwrap().points;
         assert_eq!((points.len(), points[0].ours_us, points[0].runs), (1, 4.0, 3));
         assert_eq!(points[0].our_repeats, [7.0, 3.0, 4.0]);
+    }
+
+    fn packed(text: &str) -> Vec<u8> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    }
+
+    #[test]
+    fn what_gzip_packed_is_read_as_it_was() {
+        let text = file("a", &row(4096, "auto", 3.0));
+        let mut stored = tempfile::NamedTempFile::new().unwrap();
+        stored.write_all(&packed(&text)).unwrap();
+        assert_eq!(text_of(stored.path()).unwrap(), text);
+        assert_eq!(Measured::read(&[stored.path()]).unwrap().points.len(), 1);
+    }
+
+    #[test]
+    fn what_is_too_large_when_unpacked_or_broken_off_is_refused() {
+        let whole = packed(&"a".repeat(1000));
+        assert_eq!(unpacked(&whole, 1000).unwrap().len(), 1000);
+        assert!(unpacked(&whole, 999).unwrap_err().contains("larger than 999 bytes"));
+        assert!(unpacked(&whole[..whole.len() - 1], 1000).unwrap_err().contains("not what gzip packed"));
     }
 
     #[test]
