@@ -8,7 +8,7 @@ use super::held_out::{Errors, held_out};
 use super::least_squares::{Found, Unknown, refine, search};
 use super::measured::{Measured, Point, SIDES, Side};
 use super::model::{OurCosts, OurFacts, VendorCosts, VendorFacts};
-use super::slowdown::{Seen, Slowdown};
+use super::slowdown::{Asked, Seen, Slowdown};
 
 /// Smaller calls are never compressed, and NCCL carries them by other protocols.
 const LEAST_BYTES: usize = 64 << 10;
@@ -32,7 +32,7 @@ pub(super) struct Fit {
     pub(super) errors: Errors,
 }
 
-pub(super) const FIT_VERSION: u32 = 2;
+pub(super) const FIT_VERSION: u32 = 3;
 
 /// What was measured; anything beyond is extrapolated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,11 @@ pub(super) struct Known<'a> {
 }
 
 impl Known<'_> {
+    fn asked(&self, side: Side) -> Asked {
+        let Point { ranks, element_bytes, .. } = *self.point;
+        Asked { ranks, element_bytes, size: self.point.size(side) }
+    }
+
     pub(super) fn is_felt(&self, side: Side) -> bool {
         match side {
             Side::Vendor => self.vendor_is_felt,
@@ -105,8 +110,14 @@ impl Fit {
             Some(other) if other != u64::from(FIT_VERSION) => {
                 Err(format!("a fit of version {other}; this airamp reads {FIT_VERSION}: make it again"))
             }
-            _ => serde_json::from_str(text).map_err(|error| format!("not a saved fit: {error}")),
+            _ => Self::whole(text).map_err(|why| format!("not a saved fit: {why}")),
         }
+    }
+
+    fn whole(text: &str) -> Result<Self, String> {
+        let fit: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let is_whole = fit.vendor_slowdown.is_whole() && fit.our_slowdown.is_whole();
+        is_whole.then_some(fit).ok_or_else(|| "a slowdown without a factor for each of its sizes".into())
     }
 }
 
@@ -162,10 +173,10 @@ pub(super) fn refitted(known: &[Known<'_>], all: &Costs, side: Side) -> Costs {
 
 impl Costs {
     pub(super) fn predict_us(&self, of: &Known<'_>, side: Side) -> f64 {
-        let (ranks, size) = (of.point.ranks, of.point.size(side));
+        let asked = of.asked(side);
         match side {
-            Side::Vendor => self.stretched_us(of, side, vendor_slowdown(&self.vendor_slowdown, ranks, size)),
-            Side::Ours => self.stretched_us(of, side, our_slowdown(&self.our_slowdown, ranks, size)),
+            Side::Vendor => self.stretched_us(of, side, vendor_slowdown(&self.vendor_slowdown, &asked)),
+            Side::Ours => self.stretched_us(of, side, our_slowdown(&self.our_slowdown, &asked)),
         }
     }
 
@@ -177,14 +188,14 @@ impl Costs {
     }
 }
 
-/// Of the vendor's AllReduce of so many bytes.
-pub(super) fn vendor_slowdown(of: &Slowdown, ranks: usize, bytes: usize) -> f64 {
-    of.at(ranks, bytes, |_| true)
+/// Of the vendor's AllReduce; its size is in bytes.
+pub(super) fn vendor_slowdown(of: &Slowdown, asked: &Asked) -> f64 {
+    of.at(asked, |_| true)
 }
 
-/// Of ours of so many elements. Two ranks exchange once, more of them twice.
-pub(super) fn our_slowdown(of: &Slowdown, ranks: usize, elements: usize) -> f64 {
-    of.at(ranks, elements, |other| (other == 2) == (ranks == 2))
+/// Of ours; its size is in elements. Two ranks exchange once, more of them twice.
+pub(super) fn our_slowdown(of: &Slowdown, asked: &Asked) -> f64 {
+    of.at(asked, |other| (other == 2) == (asked.ranks == 2))
 }
 
 fn slowdown(known: &[Known<'_>], costs: &Costs, side: Side) -> Slowdown {
@@ -194,6 +205,7 @@ fn slowdown(known: &[Known<'_>], costs: &Costs, side: Side) -> Slowdown {
         let measured = if side == Side::Vendor { of.vendor_us } else { of.ours_us };
         Seen {
             ranks: of.point.ranks,
+            element_bytes: of.point.element_bytes,
             size: of.point.size(side),
             off: (measured / plain).ln(),
             share: (costs.stretched_us(of, side, 1.0 + SMALL) / plain).ln() / SMALL.ln_1p(),

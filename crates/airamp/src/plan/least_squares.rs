@@ -128,36 +128,36 @@ fn stepped<const N: usize>(
     for (i, row) in damped.iter_mut().enumerate() {
         row[i] += damping * (row[i] + 1e-9);
     }
-    let step = solved(damped, *gradient);
+    let mut step = *gradient;
+    solve(&mut damped, &mut step);
     // A factor of e at most: the model is not linear.
     std::array::from_fn(|i| at[i] - step[i].clamp(-1.0, 1.0))
 }
 
-/// Gauss, with the largest pivot first.
-pub(super) fn solved<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; N]) -> [f64; N] {
-    for column in 0..N {
-        let size = |row: &usize| matrix[*row][column].abs();
-        let pivot = (column..N).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(column);
+/// Gauss, with the largest pivot first; what was right becomes the solution.
+pub(super) fn solve(matrix: &mut [impl AsMut<[f64]> + AsRef<[f64]>], right: &mut [f64]) {
+    let size = right.len();
+    for column in 0..size {
+        let large = |row: &usize| matrix[*row].as_ref()[column].abs();
+        let pivot = (column..size).max_by(|a, b| large(a).total_cmp(&large(b))).unwrap_or(column);
         matrix.swap(column, pivot);
         right.swap(column, pivot);
-        if matrix[column][column] == 0.0 {
+        let (above, below) = matrix.split_at_mut(column + 1);
+        let above = above[column].as_ref();
+        if above[column] == 0.0 {
             continue;
         }
-        for row in column + 1..N {
-            let factor = matrix[row][column] / matrix[column][column];
-            let above = matrix[column];
-            for (cell, above) in matrix[row].iter_mut().zip(above).skip(column) {
-                *cell -= factor * above;
-            }
-            right[row] -= factor * right[column];
+        for (row, at) in below.iter_mut().map(AsMut::as_mut).zip(column + 1..) {
+            let factor = row[column] / above[column];
+            row.iter_mut().zip(above).skip(column).for_each(|(cell, above)| *cell -= factor * above);
+            right[at] -= factor * right[column];
         }
     }
-    let mut solution = [0.0; N];
-    for row in (0..N).rev() {
-        let rest: f64 = (row + 1..N).map(|k| matrix[row][k] * solution[k]).sum();
-        solution[row] = if matrix[row][row] == 0.0 { 0.0 } else { (right[row] - rest) / matrix[row][row] };
+    for row in (0..size).rev() {
+        let cells = matrix[row].as_ref();
+        let rest: f64 = (row + 1..size).map(|k| cells[k] * right[k]).sum();
+        right[row] = if cells[row] == 0.0 { 0.0 } else { (right[row] - rest) / cells[row] };
     }
-    solution
 }
 
 #[cfg(test)]

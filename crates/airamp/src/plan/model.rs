@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::place::Place;
 
 /// How sharply the slower of two things that overlap decides.
-const SHARPNESS: i32 = 4;
+const SHARPNESS: i32 = 6;
 
 /// Costs of the vendor's own AllReduce. Times are microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use super::measured::element_bytes;
 use super::model::{OurFacts, Parts, VendorFacts};
 use super::place::Place;
 use super::report::shown_size;
-use super::slowdown::Slowdown;
+use super::slowdown::{Asked, Slowdown};
 
 /// Link speeds that are looked at, in Gbit/s.
 const SLOWEST: f64 = 0.01;
@@ -174,7 +174,8 @@ fn vendor_at(cluster: &Cluster, fit: &Fit, message: &Message, gbps: Option<f64>)
     let place = cluster.place(message.among, gbps);
     let (bytes, element) = (message.bytes as f64, message.element_bytes as f64);
     let facts = VendorFacts::new(bytes, element, message.kind.halves(), &place);
-    let slowdown = vendor_slowdown(&fit.vendor_slowdown, place.ranks(), message.bytes);
+    let asked = Asked { ranks: place.ranks(), element_bytes: message.element_bytes, size: message.bytes };
+    let slowdown = vendor_slowdown(&fit.vendor_slowdown, &asked);
     fit.vendor.predict(&facts, if sends_by_processors(&place) { slowdown } else { 1.0 })
 }
 
@@ -187,7 +188,8 @@ fn ours_at(cluster: &Cluster, fit: &Fit, message: &Message, gbps: Option<f64>) -
     let place = cluster.place(message.among, gbps);
     let elements = message.bytes / message.element_bytes;
     let facts = OurFacts::new(elements, message.element_bytes, cluster.arena_bytes, &place);
-    let slowdown = our_slowdown(&fit.our_slowdown, place.ranks(), elements);
+    let asked = Asked { ranks: place.ranks(), element_bytes: message.element_bytes, size: elements };
+    let slowdown = our_slowdown(&fit.our_slowdown, &asked);
     let slowdown = if sends_by_processors(&place) { slowdown } else { 1.0 };
     facts.map(|facts| fit.ours.predict(&facts, slowdown)).map_err(|why| why.to_string())
 }

@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 use super::cluster::Cluster;
 use super::file::parse;
 use super::fit::{Costs, Fit, Known, costs, known};
-use super::held_out::{Missed, Spread, WANTED};
+use super::held_out::{ErrorsOf, Missed, Spread, WANTED};
 use super::measured::{Measured, Point};
 use super::model::{OurCosts, OurFacts, VendorCosts, VendorFacts};
 use super::predict::{OfMessage, Verdict, predict};
-use super::slowdown::Slowdown;
+use super::slowdown::{Asked, Slowdown};
 use super::{EXAMPLE, SHIPPED_FIT, report};
 
 const PLANTED: Costs = Costs {
@@ -137,7 +137,7 @@ fn stored(start: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .filter(|path| path.extension().is_some_and(|end| end == "json" || end == "gz"))
         .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(start))
         .collect();
     files.sort();
@@ -177,10 +177,17 @@ fn is_chance(found: &Spread) -> bool {
 }
 
 #[test]
-fn without_a_rate_held_out_sizes_are_within_ten_percent_or_within_the_scatter_of_five_runs() {
+fn without_a_rate_33_of_34_held_out_sizes_of_the_emulator_are_within_ten_percent_of_the_median_of_21_runs() {
     let found = of_sizes(emulator(), false, &EMULATED);
-    assert!(found.times >= 180 && found.missed <= found.times / 8 && found.median <= 0.05, "{found:?}");
-    assert!(is_chance(&found), "{found:?}");
+    assert!(found.times >= 480 && found.missed <= found.times / 34 && found.median <= 0.02, "{found:?}");
+    assert!(found.missed_medians == found.missed && is_chance(&found), "{found:?}");
+}
+
+#[test]
+fn on_the_emulator_every_held_out_size_of_ours_is_predicted_within_ten_percent_with_and_without_a_rate() {
+    let ours: Vec<&Spread> = emulator().errors.sizes.iter().map(|of| &of.ours).collect();
+    assert_eq!(ours.iter().map(|of| of.times).sum::<usize>(), 348);
+    assert!(ours.iter().all(|of| of.missed == 0 && of.worst <= WANTED), "{ours:?}");
 }
 
 #[test]
@@ -192,15 +199,20 @@ fn on_the_h200_s_links_with_a_rate_every_held_out_size_is_predicted_within_ten_p
 #[test]
 fn on_the_h200_without_a_rate_held_out_sizes_are_within_ten_percent_or_within_the_scatter_of_its_repeats() {
     let found = of_sizes(h200(), false, &ON_THE_GPU);
-    assert!(found.times >= 156 && found.median <= 0.05 && found.missed <= found.times / 8, "{found:?}");
-    assert!(found.missed_medians <= found.times / 16 && is_chance(&found), "{found:?}");
+    assert!(found.times >= 240 && found.median <= 0.05 && found.missed <= found.times / 10, "{found:?}");
+    assert!(found.missed_medians <= found.times / 18 && found.unexplained <= 3, "{found:?}");
 }
 
 #[test]
-fn nccl_is_predicted_within_ten_percent_of_the_median_of_its_repeats() {
-    let vendor: Vec<&Spread> = h200().errors.sizes.iter().map(|of| &of.vendor).collect();
-    assert_eq!(vendor.iter().map(|of| of.times).sum::<usize>(), 106);
-    assert!(vendor.iter().all(|of| of.missed_medians == 0), "{vendor:?}");
+fn nccl_with_up_to_4_ranks_is_predicted_within_ten_percent_of_the_median_of_its_repeats() {
+    let (many, few): (Vec<&ErrorsOf>, Vec<&ErrorsOf>) =
+        h200().errors.sizes.iter().partition(|of| of.ranks > 4);
+    let sum = |those: &[&ErrorsOf], of: fn(&Spread) -> usize| {
+        those.iter().map(|one| of(&one.vendor)).sum::<usize>()
+    };
+    let counted = [&few, &many].map(|those| (sum(those, |of| of.times), sum(those, |of| of.missed_medians)));
+    assert_eq!([counted[0], (counted[1].0, 0)], [(96, 0), (52, 0)]);
+    assert!(counted[1].1 <= 4, "{counted:?}");
 }
 
 #[test]
@@ -215,8 +227,8 @@ fn what_is_predicted_worse_is_named_with_its_repeats() {
     };
     let vendor = of(false, 8, 8 << 20);
     assert!(vendor.repeats_us.len() > 4 && vendor.is_explained && vendor.scatter > 1.05, "{vendor:?}");
-    assert!(!of(true, 8, 512 << 10).is_explained);
-    let contradicted = of(true, 8, 3 << 20);
+    assert!(!of(true, 4, 12 << 20).is_explained);
+    let contradicted = of(true, 4, 896 << 10);
     assert!(contradicted.is_explained, "{contradicted:?}");
     assert!(
         contradicted.contradicted_by_us.is_some_and(|us| us < contradicted.measured_us),
@@ -252,16 +264,24 @@ fn the_fit_that_is_built_in_is_the_one_of_the_stored_measurements() {
     near(shipped.ours.gather_us_per_byte, again.ours.gather_us_per_byte);
     near(shipped.ours.scatter_us_per_byte, again.ours.scatter_us_per_byte);
     near(shipped.ours.exchange_us, again.ours.exchange_us);
-    let slow =
-        |fit: &Fit| fit.vendor_slowdown.at(8, 2 << 20, |_| true) * fit.our_slowdown.at(8, 2 << 20, |_| true);
+    let asked = Asked { ranks: 8, element_bytes: 4, size: 2 << 20 };
+    let slow = |fit: &Fit| fit.vendor_slowdown.at(&asked, |_| true) * fit.our_slowdown.at(&asked, |_| true);
     near(slow(&shipped), slow(again));
     assert_eq!(shipped.errors.missed.len(), again.errors.missed.len());
 }
 
 #[test]
 fn a_fit_of_another_version_is_refused_by_its_number() {
-    let older = SHIPPED_FIT.replace("\"airamp_plan_fit\": 2", "\"airamp_plan_fit\": 1");
+    let older = SHIPPED_FIT.replace("\"airamp_plan_fit\": 3", "\"airamp_plan_fit\": 1");
     assert!(Fit::from_text(&older).unwrap_err().contains("version 1"));
+}
+
+#[test]
+fn a_fit_whose_slowdown_lacks_a_factor_is_refused() {
+    let mut fit: serde_json::Value = serde_json::from_str(SHIPPED_FIT).unwrap();
+    assert!(Fit::from_text(&fit.to_string()).is_ok());
+    fit["our_slowdown"]["lines"][0]["factors"].as_array_mut().unwrap().pop();
+    assert!(Fit::from_text(&fit.to_string()).unwrap_err().contains("a factor for each of its sizes"));
 }
 
 #[test]
