@@ -1,6 +1,7 @@
 //! Reads what `airamp bench --json` printed: the times of the vendor's AllReduce and of ours, and where they were taken.
-//! Several files of one device are joined; a tensor that was measured more than once counts with its median, and what the
-//! same work took each time is kept, so that nobody expects a model to be closer than the measurements are to each other.
+//! Several files of one device are joined, each at the pace of all; a tensor that was measured more than once counts with
+//! its median, and what the same work took each time is kept, so that nobody expects a model to be closer than the
+//! measurements are to each other.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
+use super::pace;
 use super::place::{GBPS, Place};
 use super::repeats::Repeats;
 
@@ -86,7 +88,7 @@ pub(super) struct Row {
     pub(super) bytes: usize,
     pub(super) format: String,
     pub(super) is_ours: bool,
-    vendor_us: Option<f64>,
+    pub(super) vendor_us: Option<f64>,
     pub(super) time_us: Option<f64>,
     #[serde(default)]
     pub(super) wire_bytes_per_element: Option<f64>,
@@ -172,15 +174,22 @@ impl Measured {
             let text = text_of(path).map_err(wrong)?;
             files.push(parsed(&text).map_err(wrong)?);
         }
-        Self::joined(&files)
+        Self::joined(files)
     }
 
     #[cfg(test)]
     pub(super) fn from_text(text: &str) -> Result<Self, String> {
-        Self::joined(&[parsed(text)?])
+        Self::joined(vec![parsed(text)?])
     }
 
-    fn joined(files: &[File]) -> Result<Self, String> {
+    #[cfg(test)]
+    pub(super) fn from_texts(texts: &[String]) -> Result<Self, String> {
+        Self::joined(texts.iter().map(|text| parsed(text)).collect::<Result<_, _>>()?)
+    }
+
+    fn joined(mut files: Vec<File>) -> Result<Self, String> {
+        pace::level(&mut files);
+        let files = &files;
         let devices: Vec<String> = distinct(files.iter().map(device));
         if devices.len() > 1 {
             return Err(format!(
@@ -405,7 +414,7 @@ mod tests {
     #[test]
     fn files_of_two_devices_are_refused() {
         let parse = |device| parsed(&file(device, &row(4096, "auto", 3.0))).unwrap();
-        let error = Measured::joined(&[parse("a"), parse("b")]).unwrap_err();
+        let error = Measured::joined(vec![parse("a"), parse("b")]).unwrap_err();
         assert!(
             error.contains("different devices") && error.contains("a, NCCL") && error.contains("b, NCCL")
         );

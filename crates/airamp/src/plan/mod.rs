@@ -11,6 +11,7 @@ mod held_out;
 mod least_squares;
 mod measured;
 mod model;
+mod pace;
 mod place;
 mod predict;
 mod repeats;
