@@ -389,8 +389,8 @@ fn sums_like_the_codec(element: Element, format: Format, all: Ranks<'_>, count: 
     let mut expected = vec![0; packet_bytes(count)];
     let expected_stats =
         reference::reduce(element, &packets, count, format, all.average, TAG, OUT_TAG, &mut expected);
-    // A warp has one tile or none, or every second.
-    for grid in [GRID, Grid { copies: false, ..GRID }, Grid::new(1, 64)] {
+    // A warp has one tile or none; or every second, in shared memory or not.
+    for grid in [GRID, Grid { copies: count % 2 == 0, ..Grid::new(1, 64) }] {
         let mut packet = Buffer::aligned(expected.len());
         let mut stats = AirampStats::default();
         support::reduce(grid, element, all, count, format, &mut packet, Some(&mut stats));

@@ -68,7 +68,7 @@ fn descend<const N: usize>(
             let next = bounded(stepped(&at, &matrix, &gradient, damping));
             let then = evaluate(&next);
             if cost(&then) < cost(&now) {
-                advanced = cost(&now) - cost(&then) > 1e-9 * cost(&now);
+                advanced = cost(&now) - cost(&then) > 1e-6 * cost(&now);
                 (at, now, damping) = (next, then, (damping * 0.3).max(1e-9));
                 break;
             }
