@@ -390,7 +390,7 @@ fn sums_like_the_codec(element: Element, format: Format, all: Ranks<'_>, count: 
     let expected_stats =
         reference::reduce(element, &packets, count, format, all.average, TAG, OUT_TAG, &mut expected);
     // A warp has one tile or none; or every second, in shared memory or not.
-    for grid in [GRID, Grid { copies: count % 2 == 0, ..Grid::new(1, 64) }] {
+    for grid in [GRID, Grid { copies: count.is_multiple_of(2), ..Grid::new(1, 64) }] {
         let mut packet = Buffer::aligned(expected.len());
         let mut stats = AirampStats::default();
         support::reduce(grid, element, all, count, format, &mut packet, Some(&mut stats));
