@@ -110,13 +110,23 @@ struct OfAnyVersion {
     airamp_trace: u32,
 }
 
+/// An error may repeat what it was found in, however long that is.
+fn short(error: &serde_json::Error) -> String {
+    const LONGEST: usize = 200;
+    let text = error.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 fn head_of(text: &[u8]) -> Result<Trace, String> {
-    let version =
-        serde_json::from_slice::<OfAnyVersion>(text).map_err(|error| format!("no trace: {error}"))?;
+    let version = serde_json::from_slice::<OfAnyVersion>(text)
+        .map_err(|error| format!("no trace: {}", short(&error)))?;
     if version.airamp_trace != VERSION {
         return Err(format!("version {}; this program reads version {VERSION}", version.airamp_trace));
     }
-    let head: Head = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let head: Head = serde_json::from_slice(text).map_err(|error| short(&error))?;
     if head.source.chars().count() > LONGEST_SOURCE || head.source.chars().any(char::is_control) {
         return Err(format!(
             "the source is longer than {LONGEST_SOURCE} characters, or has control characters"

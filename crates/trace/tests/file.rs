@@ -120,6 +120,16 @@ fn a_file_that_was_cut_off_is_not_taken_for_a_shorter_one() {
 }
 
 #[test]
+fn a_long_word_is_not_repeated_in_the_reason() {
+    let long = "a".repeat(5000);
+    let unknown = format!("{{\"airamp_trace\":1,\"{long}\":0}}\n");
+    for head in [format!("\"{long}\"\n"), unknown] {
+        let error = read(head.as_bytes()).unwrap_err().to_string();
+        assert!(error.len() < 300 && error.ends_with('…'), "{error}");
+    }
+}
+
+#[test]
 fn endless_input_is_refused_before_it_fills_the_memory() {
     let endless = std::io::BufReader::new(std::io::Read::take(std::io::repeat(b'['), u64::MAX));
     assert!(matches!(read(endless), Err(TraceError::Line { line: 1, .. })));
