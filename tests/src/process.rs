@@ -5,13 +5,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
 
 /// Generous, for two busy cores; a test that needs it has already failed.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -257,19 +260,50 @@ fn finish(mut started: Vec<Started>, limit: Duration) -> Vec<Outcome> {
     outcomes
 }
 
-/// A loopback port that was free a moment ago. It is none that the kernel gives out by itself, and test programs that run side
-/// by side look for theirs in different places, so that nobody takes it before a job does.
+/// A loopback port that is nobody else's until this program ends, to listen on for one that sets `SO_REUSEADDR`, as Rust's
+/// listeners do. It is none that Linux gives out by itself.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 10_240;
-    const STRETCH: u16 = 64;
-    const STRETCHES: u32 = 350;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let stretch =
-        u16::try_from(std::process::id() % STRETCHES).expect("smaller than the number of stretches");
-    let mut candidates = (0..STRETCH).map(|_| {
-        let within = NEXT.fetch_add(1, Ordering::Relaxed) % STRETCH;
-        FIRST + stretch * STRETCH + within
+    const COUNT: u32 = 22_400;
+    static TAKEN: Mutex<Vec<Socket>> = Mutex::new(Vec::new());
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(64);
+    let candidates = (0..COUNT).map(|_| {
+        let place = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        FIRST + u16::try_from(place).expect("smaller than the number of ports")
     });
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    candidates.find(is_free).expect("a free loopback port")
+    let mut free = candidates.filter_map(|port| Some((port, taken(port).ok()?)));
+    let (port, socket) = free.next().expect("a free loopback port");
+    TAKEN.lock().expect("nobody panics with it").push(socket);
+    port
+}
+
+/// Bound, which one program alone can be without `SO_REUSEADDR`, and with it from then on, so that a listener can join.
+fn taken(port: u16) -> std::io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into())?;
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_free_port_is_given_once_and_can_be_listened_on_again_and_again() {
+        let port = free_port();
+        assert_ne!(free_port(), port);
+        let refused = taken(port).expect_err("it is taken");
+        assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+        for _ in 0..2 {
+            let listener = TcpListener::bind(("127.0.0.1", port)).expect("free for a listener");
+            let client = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+            let (server, _) = listener.accept().expect("accepted");
+            drop((server, client));
+        }
+        TcpStream::connect(("127.0.0.1", port)).expect_err("nobody listens");
+    }
 }
