@@ -42,13 +42,17 @@ fn runs_repeat_bit_for_bit() {
 }
 
 #[test]
-fn a_call_of_too_many_steps_passes_through_between_compressed_ones() {
+fn a_call_that_is_long_goes_one_chunk_at_a_time_and_one_of_too_many_steps_passes_through() {
     let smallest = "140000";
-    let scenario = Scenario::new("long", 2).env("AIRAMP_ARENA_BYTES", smallest);
-    assert_exact_without_a_plan(&scenario, 1);
-    let outcomes = Scenario::new("long", 2).compressed_but(|_, run| run.env("AIRAMP_ARENA_BYTES", smallest));
-    let lines = assert_right(&outcomes, 1);
-    assert!(lines.iter().flatten().all(|line| line.compressed == 2), "{lines:?}");
+    for ranks in [2, 3] {
+        let scenario = Scenario::new("long", ranks).env("AIRAMP_ARENA_BYTES", smallest);
+        assert_exact_without_a_plan(&scenario, 2);
+        let outcomes = scenario.compressed_but(|_, run| run.env("AIRAMP_ARENA_BYTES", smallest));
+        for lines in assert_right(&outcomes, 2) {
+            let compressed: Vec<u64> = lines.iter().map(|line| line.compressed).collect();
+            assert_eq!(compressed, [4, 2], "{lines:?}");
+        }
+    }
 }
 
 #[test]

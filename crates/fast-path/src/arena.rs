@@ -3,7 +3,7 @@
 //! as a whole before the first such call, so that a call only enqueues; given back as a whole.
 
 use crate::captures::{CAPTURES, Captures};
-use crate::plan::SLOTS;
+use crate::layout::SLOTS;
 use airamp_codec::Stats;
 use airamp_kernels::loader::{STATS_BYTES, read_stats};
 use airamp_vendor::gpu::{Buffer, Capture, Event, Gpu, GpuError, PinnedBuffer, Priority, Stream};

@@ -6,27 +6,33 @@
 //! the result of a dry run lies behind both slots: it is there only as long as the kernels' stream needs it.
 
 use crate::arena::STATS_ROOM;
-use crate::plan::{Chunk, SLOTS};
+use crate::plan::Chunk;
 use crate::ranks::Ranks;
 use crate::shape::{Algorithm, Shape};
 use airamp_codec::{BLOCK, packet_bytes};
 
+/// Chunks that are in flight at once: one on the wire, one in the kernels; one alone in shapes that take turns, and in calls
+/// that would be too long otherwise.
+pub(crate) const SLOTS: usize = 2;
 /// Blocks for each rank up to which the received packets of a chunk have a place in the arena. Those of
 /// a chunk with more always fit into its part of the output.
 const SMALL_PACKET_BLOCKS: usize = 2;
 /// Bytes of an element at most.
 const ELEMENT_BYTES: usize = 4;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
     pub(crate) ranks: Ranks,
+    /// Chunks that have a place at the same time.
+    pub(crate) slots: usize,
     pub(crate) dry: bool,
 }
 
 impl Layout {
-    /// Chunks that have a place at the same time.
-    pub(crate) fn slots(&self) -> usize {
-        if self.shape.in_turn { 1 } else { SLOTS }
+    /// With as many slots as the shape would have.
+    pub(crate) fn new(shape: Shape, ranks: Ranks, dry: bool) -> Self {
+        Self { shape, ranks, slots: if shape.in_turn { 1 } else { SLOTS }, dry }
     }
 
     /// Whether a chunk is cut into a packet for each rank.
@@ -71,12 +77,12 @@ impl Layout {
     /// All that packets of that size need.
     pub(crate) fn arena_bytes(&self, packet_elements: usize) -> usize {
         let behind = if self.dry && !self.scatters() { self.result_bytes(packet_elements) } else { 0 };
-        STATS_ROOM + self.slots() * self.slot_bytes(packet_elements) + behind
+        STATS_ROOM + self.slots * self.slot_bytes(packet_elements) + behind
     }
 
     /// Elements of the largest packet with which everything fits into the arena.
     pub(crate) fn largest_packet(&self, arena_bytes: usize) -> usize {
-        let room = arena_bytes.saturating_sub(STATS_ROOM) / self.slots();
+        let room = arena_bytes.saturating_sub(STATS_ROOM) / self.slots;
         // No packet is shorter than its codes and scales.
         let (mut fits, mut exceeds) = (0, room / (self.ranks.all().max(1) * (BLOCK + 2)) + 1);
         while exceeds - fits > 1 {

@@ -19,7 +19,7 @@ struct Place {
     cut: AtomicU64,
 }
 
-const _: () = assert!(MOST_STEPS < 256);
+const _: () = assert!(MOST_STEPS < 1 << 12);
 
 impl Memo {
     pub(crate) const fn new() -> Self {
@@ -39,12 +39,13 @@ impl Memo {
         let place = &self.places[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as usize % PLACES];
         let cut = place.cut.load(Ordering::Relaxed);
         if is_whole && cut != 0 && place.mixed.load(Ordering::Relaxed) ^ scattered(cut) == key {
-            let (steps, packet_elements) = ((cut & 0xff) as usize, (cut >> 8) as usize);
-            return Ok(Plan { shape, count, ranks, steps, packet_elements, dry: false });
+            let (steps, slots) = ((cut & 0xfff) as usize, (cut >> 12 & 0xf) as usize);
+            let packet_elements = (cut >> 16) as usize;
+            return Ok(Plan { shape, count, ranks, steps, packet_elements, slots, dry: false });
         }
         let plan = make()?;
-        if is_whole && plan.packet_elements >> 56 == 0 {
-            let cut = (plan.packet_elements as u64) << 8 | plan.steps as u64;
+        if is_whole && plan.packet_elements >> 48 == 0 {
+            let cut = (plan.packet_elements as u64) << 16 | (plan.slots as u64) << 12 | plan.steps as u64;
             place.mixed.store(key ^ scattered(cut), Ordering::Relaxed);
             place.cut.store(cut, Ordering::Relaxed);
         }

@@ -9,37 +9,31 @@ use airamp_codec::{BLOCK, packet_bytes};
 /// A stream takes about a thousand launches ahead of the device; one more blocks the launching thread,
 /// which a collective must never do.
 const MOST_PENDING: usize = 1000;
-/// What a step launches on one stream at most, but for dequantising: quantise, copy and reduce on the lane's (see
-/// `steps`); the vendor's on the caller's, one for each exchange, are no more. Records and waits do not count.
-const LAUNCHES_BESIDE_PIECES: usize = 3;
 /// What copies the counters and, in a dry run, the samples, of which few lie across a border.
 const OTHER_LAUNCHES: usize = 20;
 
 /// Steps of one call at most, whatever its shape.
-pub const MOST_STEPS: usize = 240;
-
-const _: () = assert!(MOST_STEPS * (LAUNCHES_BESIDE_PIECES + 1) + OTHER_LAUNCHES < MOST_PENDING);
+pub const MOST_STEPS: usize = 480;
+/// Steps at most for the sake of small chunks. A call that is longer than so many large ones has more.
+const WANTED_STEPS: usize = 240;
 
 /// Steps of a call at most: the fewer, the more each launches. A call is dequantised at once, a dry run in several pieces
 /// (see `dry_run`).
 pub(crate) fn most_steps(layout: &Layout) -> usize {
-    if !layout.dry && layout.shape.algorithm != Algorithm::ThreeShot {
-        return MOST_STEPS;
-    }
     let pieces = if layout.dry { layout.most_pieces() } else { 1 };
     ((MOST_PENDING - OTHER_LAUNCHES - 1) / (launches_beside_pieces(layout) + pieces)).min(MOST_STEPS)
 }
 
-/// The three-shot also reduces the packets of its own node, for each of the nodes.
+/// What a step launches on one stream at most, but for dequantising: quantise, copy and reduce on the lane's (see
+/// `steps`), of which the one-shot has the first alone; the three-shot also reduces the packets of its own node, for each of
+/// the nodes. The vendor's on the caller's stream, one for each exchange, are no more. Records and waits do not count.
 fn launches_beside_pieces(layout: &Layout) -> usize {
     match layout.shape.algorithm {
-        Algorithm::OneShot | Algorithm::TwoShot => LAUNCHES_BESIDE_PIECES,
-        Algorithm::ThreeShot => LAUNCHES_BESIDE_PIECES + layout.ranks.nodes(),
+        Algorithm::OneShot => 1,
+        Algorithm::TwoShot => 3,
+        Algorithm::ThreeShot => 3 + layout.ranks.nodes(),
     }
 }
-
-/// Chunks that are in flight at once: one on the wire, one in the kernels; one alone in shapes that take turns.
-pub(crate) const SLOTS: usize = 2;
 
 /// Chunks shorter than this are not worth a step of their own.
 const LEAST_CHUNK_BLOCKS: usize = 256;
@@ -53,9 +47,7 @@ pub enum Unsuitable {
     Empty,
     #[error("the arena is too small for one step")]
     ArenaTooSmall,
-    #[error(
-        "the call would take more than {MOST_STEPS} steps, or more than its shape may have, or its dry run too many"
-    )]
+    #[error("the call, or its dry run, would take more steps than one of its shape may have")]
     TooLong,
     #[error("so many ranks do not use that shape")]
     ForeignShape,
@@ -70,6 +62,8 @@ pub struct Plan {
     pub steps: usize,
     /// Elements of a chunk that one packet holds: all of it, or one rank's shard.
     pub packet_elements: usize,
+    /// Chunks that are under way at the same time.
+    pub(crate) slots: usize,
     /// Whether everything stays in the arena, so that input and output are left as they are.
     pub dry: bool,
 }
@@ -130,7 +124,16 @@ impl Plan {
         if !Shape::candidates(ranks).contains(&shape) {
             return Err(Unsuitable::ForeignShape);
         }
-        let layout = Layout { shape, ranks, dry };
+        let layout = Layout::new(shape, ranks, dry);
+        match Self::cut(count, layout, arena_bytes) {
+            // Its chunks are larger.
+            Err(Unsuitable::TooLong) => Self::cut(count, Layout { slots: 1, ..layout }, arena_bytes),
+            cut => cut,
+        }
+    }
+
+    fn cut(count: usize, layout: Layout, arena_bytes: usize) -> Result<Self, Unsuitable> {
+        let Layout { shape, ranks, slots, dry } = layout;
         let packets = layout.packets_per_chunk();
         let least = least_packet_blocks(&layout) * BLOCK;
         let most_live = Layout { dry: false, ..layout }.largest_packet(arena_bytes);
@@ -138,17 +141,17 @@ impl Plan {
         if most_live < least || most == 0 {
             return Err(Unsuitable::ArenaTooSmall);
         }
-        let most_steps = most_steps(&layout);
-        if count.div_ceil(most * packets) > most_steps {
+        let fewest = count.div_ceil(most * packets);
+        if fewest > most_steps(&layout) {
             return Err(Unsuitable::TooLong);
         }
         let part = most_live.div_ceil(shape.parts.max(1) as usize).next_multiple_of(BLOCK);
         let wanted = part.max(least).min(most);
-        let steps = count.div_ceil(wanted * packets).min(most_steps);
+        let steps = count.div_ceil(wanted * packets).min(WANTED_STEPS.min(most_steps(&layout)).max(fewest));
         // Even chunks: the last one is not a straggler.
         let packet_elements = count.div_ceil(steps).div_ceil(packets).next_multiple_of(BLOCK);
         let steps = count.div_ceil(packet_elements * packets);
-        Ok(Self { shape, count, ranks, steps, packet_elements, dry })
+        Ok(Self { shape, count, ranks, steps, packet_elements, slots, dry })
     }
 
     /// Bytes of all packets that stand for the call's elements on one way over the wire.
@@ -213,8 +216,8 @@ impl Plan {
         if phases.len() == 1 {
             return (Phase::Gather, place);
         }
-        let first = place / (phases.len() * self.slots()) * self.slots();
-        let together = self.slots().min(self.steps - first);
+        let first = place / (phases.len() * self.slots) * self.slots;
+        let together = self.slots.min(self.steps - first);
         let mut place = place - phases.len() * first;
         let mut phase = 0;
         while place >= together {
@@ -224,11 +227,7 @@ impl Plan {
     }
 
     pub(crate) fn layout(&self) -> Layout {
-        Layout { shape: self.shape, ranks: self.ranks, dry: self.dry }
-    }
-
-    pub(crate) fn slots(&self) -> usize {
-        self.layout().slots()
+        Layout { shape: self.shape, ranks: self.ranks, slots: self.slots, dry: self.dry }
     }
 
     /// Bytes of a slot of the arena.
@@ -286,7 +285,7 @@ fn least_packet_blocks(layout: &Layout) -> usize {
 /// Bytes of the largest packet that calls of whatever shape exchange.
 pub(crate) fn largest_packet_bytes(ranks: Ranks, arena_bytes: usize) -> usize {
     let of = |shape: &Shape| {
-        let layout = Layout { shape: *shape, ranks, dry: false };
+        let layout = Layout { slots: 1, ..Layout::new(*shape, ranks, false) };
         packet_bytes(layout.largest_packet(arena_bytes))
     };
     Shape::candidates(ranks).iter().map(of).max().unwrap_or(0)
@@ -310,7 +309,7 @@ pub(crate) fn fitting_variant(count: usize, ranks: Ranks, arena_bytes: usize) ->
 /// Bytes of the smallest arena with which so many ranks can make a call of the usual shape.
 pub fn least_arena_bytes(ranks: impl Into<Ranks>) -> usize {
     let ranks = ranks.into();
-    let layout = Layout { shape: Shape::usual(ranks), ranks, dry: false };
+    let layout = Layout::new(Shape::usual(ranks), ranks, false);
     layout.arena_bytes(least_packet_blocks(&layout) * BLOCK)
 }
 

@@ -72,9 +72,9 @@ impl Display for Shape {
     }
 }
 
-/// Of the list of candidates: a plan names one by its place, so that ranks with different lists must not agree.
-/// Raised with every change of the list.
-pub const SHAPES_VERSION: u32 = 5;
+/// Of the list of candidates and of how they cut calls: a plan names one by its place, so that ranks with different lists must
+/// not agree. Raised with every change of either.
+pub const SHAPES_VERSION: u32 = 6;
 
 /// Of the candidates, the last ones are tried only for calls that they fit.
 const FITTED: usize = 2;

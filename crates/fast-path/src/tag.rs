@@ -10,7 +10,7 @@ use airamp_codec::{Format, Tag};
 /// calls have no place among the live ones, and their packets say only what they are part of.
 pub const CAPTURED: u64 = u64::MAX;
 
-const _: () = assert!(MOST_STEPS <= 0x100);
+const _: () = assert!(MOST_STEPS <= 0x1000);
 
 /// The tag of rank 0's packet in that phase of that step.
 pub(crate) fn of(post: &Post<'_>, step: usize, phase: Phase) -> Tag {
@@ -33,7 +33,7 @@ impl Facts<'_> {
     /// The lowest 16 bits of the part are for the rank, or for what else a packet's sender is told by in its phase.
     fn tag(&self) -> Tag {
         let Self { index, format, call, plan, step, phase } = *self;
-        let part = (step as u64 & 0xff) << 16
+        let part = (step as u64 & 0xfff) << 16
             | u64::from(plan.shape.algorithm == Algorithm::ThreeShot) << 29
             | u64::from(phase == Phase::WithinNode) << 30
             | u64::from(plan.dry) << 31

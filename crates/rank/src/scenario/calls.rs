@@ -51,9 +51,11 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         let configured = Spec { form: Form::Config, ..Spec::sum(DataType::FLOAT16, 9001) };
         cases.push(in_turn("calls/with_a_configuration", vec![configured, configured.seeded(1)]));
     }
-    // More steps than any plan has, with the arena of the run.
-    let long = Spec { passes_through: true, ..Spec::sum(DataType::FLOAT16, 13_000_001) };
-    cases.push(in_turn("long/passes_through", vec![fp16(3), long, fp16(4)]));
+    // With the arena of the run: more steps than two chunks at a time have, and more than any plan has.
+    let long = Spec::sum(DataType::FLOAT16, 20_000_001);
+    cases.push(in_turn("long/one_chunk_at_a_time", vec![fp16(3), long, fp16(4), long.seeded(1)]));
+    let too_long = Spec { passes_through: true, ..Spec::sum(DataType::FLOAT16, 40_000_001) };
+    cases.push(in_turn("long/passes_through", vec![fp16(5), too_long, fp16(6)]));
     cases
 }
 
