@@ -270,17 +270,19 @@ fn post_turns(calls: &mut [Held], streams: &mut SpareStreams) -> Result<(), Fail
     let chosen = || calls.iter().filter(is_chosen);
     let mut pins = ArrayVec::<Pin, MOST_LANES>::new();
     for held in chosen() {
-        pins.push(pin(held)?);
+        let pin = pin(held)?;
+        let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
+        // Decided at the call, when its stream was in a capture or was not. Before anything is taken for any of them.
+        if active.is_captured(&held.operation)? != fast.captured {
+            return Err(FastPathError::MixedCapture.into());
+        }
+        pins.push(pin);
     }
     let mut posts = ArrayVec::<Post<'_>, MOST_LANES>::new();
     let mut observed = ArrayVec::<Option<usize>, MOST_LANES>::new();
     let mut also = streams.take();
     for (held, pin) in chosen().zip(&pins) {
         let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
-        // Decided at the call, when its stream was in a capture or was not.
-        if active.is_captured(&held.operation)? != fast.captured {
-            return Err(FastPathError::MixedCapture.into());
-        }
         let measurement = || alone.then(|| active.lane().take_measurement()).flatten().unwrap_or(UNMEASURED);
         posts.push(active.post(&held.operation, fast, fast.trial.map(|_| measurement()))?);
         observed.push(active.observe(&held.operation, fast, alone));
