@@ -49,7 +49,7 @@ impl Steps<'_> {
             // The packets there have been reduced.
             (true, Algorithm::TwoShot | Algorithm::ThreeShot) => self.received(step, 0),
             (true, Algorithm::OneShot) => {
-                self.lane.arena.scratch() + self.plan.slots as u64 * self.plan.slot_bytes() as u64
+                self.lane.arena.scratch() + self.plan.slots() as u64 * self.plan.slot_bytes() as u64
             }
         }
     }

@@ -105,7 +105,7 @@ fn check(posts: &[Post<'_>]) -> Result<(), FastPathError> {
 fn is_of_its_lane(post: &Post<'_>) -> bool {
     let Plan { count, shape, .. } = post.plan;
     let plan = match post.dry {
-        None => post.lane.plan(count, shape),
+        None => post.lane.known_plan(count, shape),
         Some(_) => post.lane.dry_plan(count, shape),
     };
     plan == Ok(post.plan)

@@ -113,9 +113,11 @@ impl Lane {
         Plan::new(count, self.ranks, self.arena_bytes, shape)
     }
 
-    /// The same for that variant, looked up where such a call came before.
-    pub fn known_plan(&self, count: usize, variant: u8, shape: Shape) -> Result<Plan, Unsuitable> {
-        self.memo.plan((count, self.ranks, variant), shape, || self.plan(count, shape))
+    /// The same, looked up where such a call came before.
+    pub fn known_plan(&self, count: usize, shape: Shape) -> Result<Plan, Unsuitable> {
+        let variant =
+            self.shapes().iter().position(|known| *known == shape).ok_or(Unsuitable::ForeignShape)?;
+        self.memo.plan((count, self.ranks, variant as u8), shape, || self.plan(count, shape))
     }
 
     /// The same for a dry run of it.

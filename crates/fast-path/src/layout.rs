@@ -24,15 +24,20 @@ const ELEMENT_BYTES: usize = 4;
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
     pub(crate) ranks: Ranks,
-    /// Chunks that have a place at the same time.
-    pub(crate) slots: usize,
+    /// Whether one chunk has a place at a time.
+    pub(crate) in_turn: bool,
     pub(crate) dry: bool,
 }
 
 impl Layout {
-    /// With as many slots as the shape would have.
+    /// As the shape would have it.
     pub(crate) fn new(shape: Shape, ranks: Ranks, dry: bool) -> Self {
-        Self { shape, ranks, slots: if shape.in_turn { 1 } else { SLOTS }, dry }
+        Self { shape, ranks, in_turn: shape.in_turn, dry }
+    }
+
+    /// Chunks that have a place at the same time.
+    pub(crate) fn slots(&self) -> usize {
+        if self.in_turn { 1 } else { SLOTS }
     }
 
     /// Whether a chunk is cut into a packet for each rank.
@@ -77,12 +82,12 @@ impl Layout {
     /// All that packets of that size need.
     pub(crate) fn arena_bytes(&self, packet_elements: usize) -> usize {
         let behind = if self.dry && !self.scatters() { self.result_bytes(packet_elements) } else { 0 };
-        STATS_ROOM + self.slots * self.slot_bytes(packet_elements) + behind
+        STATS_ROOM + self.slots() * self.slot_bytes(packet_elements) + behind
     }
 
     /// Elements of the largest packet with which everything fits into the arena.
     pub(crate) fn largest_packet(&self, arena_bytes: usize) -> usize {
-        let room = arena_bytes.saturating_sub(STATS_ROOM) / self.slots;
+        let room = arena_bytes.saturating_sub(STATS_ROOM) / self.slots();
         // No packet is shorter than its codes and scales.
         let (mut fits, mut exceeds) = (0, room / (self.ranks.all().max(1) * (BLOCK + 2)) + 1);
         while exceeds - fits > 1 {

@@ -39,13 +39,13 @@ impl Memo {
         let place = &self.places[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as usize % PLACES];
         let cut = place.cut.load(Ordering::Relaxed);
         if is_whole && cut != 0 && place.mixed.load(Ordering::Relaxed) ^ scattered(cut) == key {
-            let (steps, slots) = ((cut & 0xfff) as usize, (cut >> 12 & 0xf) as usize);
-            let packet_elements = (cut >> 16) as usize;
-            return Ok(Plan { shape, count, ranks, steps, packet_elements, slots, dry: false });
+            let (steps, in_turn) = ((cut & 0xfff) as usize, cut >> 12 & 1 != 0);
+            let packet_elements = (cut >> 13) as usize;
+            return Ok(Plan { shape, count, ranks, steps, packet_elements, in_turn, dry: false });
         }
         let plan = make()?;
-        if is_whole && plan.packet_elements >> 48 == 0 {
-            let cut = (plan.packet_elements as u64) << 16 | (plan.slots as u64) << 12 | plan.steps as u64;
+        if is_whole && plan.packet_elements >> 51 == 0 {
+            let cut = (plan.packet_elements as u64) << 13 | u64::from(plan.in_turn) << 12 | plan.steps as u64;
             place.mixed.store(key ^ scattered(cut), Ordering::Relaxed);
             place.cut.store(cut, Ordering::Relaxed);
         }

@@ -62,8 +62,8 @@ pub struct Plan {
     pub steps: usize,
     /// Elements of a chunk that one packet holds: all of it, or one rank's shard.
     pub packet_elements: usize,
-    /// Chunks that are under way at the same time.
-    pub(crate) slots: usize,
+    /// Whether one chunk is under way at a time instead of two.
+    pub(crate) in_turn: bool,
     /// Whether everything stays in the arena, so that input and output are left as they are.
     pub dry: bool,
 }
@@ -127,13 +127,13 @@ impl Plan {
         let layout = Layout::new(shape, ranks, dry);
         match Self::cut(count, layout, arena_bytes) {
             // Its chunks are larger.
-            Err(Unsuitable::TooLong) => Self::cut(count, Layout { slots: 1, ..layout }, arena_bytes),
+            Err(Unsuitable::TooLong) => Self::cut(count, Layout { in_turn: true, ..layout }, arena_bytes),
             cut => cut,
         }
     }
 
     fn cut(count: usize, layout: Layout, arena_bytes: usize) -> Result<Self, Unsuitable> {
-        let Layout { shape, ranks, slots, dry } = layout;
+        let Layout { shape, ranks, in_turn, dry } = layout;
         let packets = layout.packets_per_chunk();
         let least = least_packet_blocks(&layout) * BLOCK;
         let most_live = Layout { dry: false, ..layout }.largest_packet(arena_bytes);
@@ -151,7 +151,7 @@ impl Plan {
         // Even chunks: the last one is not a straggler.
         let packet_elements = count.div_ceil(steps).div_ceil(packets).next_multiple_of(BLOCK);
         let steps = count.div_ceil(packet_elements * packets);
-        Ok(Self { shape, count, ranks, steps, packet_elements, slots, dry })
+        Ok(Self { shape, count, ranks, steps, packet_elements, in_turn, dry })
     }
 
     /// Bytes of all packets that stand for the call's elements on one way over the wire.
@@ -216,8 +216,8 @@ impl Plan {
         if phases.len() == 1 {
             return (Phase::Gather, place);
         }
-        let first = place / (phases.len() * self.slots) * self.slots;
-        let together = self.slots.min(self.steps - first);
+        let first = place / (phases.len() * self.slots()) * self.slots();
+        let together = self.slots().min(self.steps - first);
         let mut place = place - phases.len() * first;
         let mut phase = 0;
         while place >= together {
@@ -227,7 +227,11 @@ impl Plan {
     }
 
     pub(crate) fn layout(&self) -> Layout {
-        Layout { shape: self.shape, ranks: self.ranks, slots: self.slots, dry: self.dry }
+        Layout { shape: self.shape, ranks: self.ranks, in_turn: self.in_turn, dry: self.dry }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.layout().slots()
     }
 
     /// Bytes of a slot of the arena.
@@ -285,7 +289,7 @@ fn least_packet_blocks(layout: &Layout) -> usize {
 /// Bytes of the largest packet that calls of whatever shape exchange.
 pub(crate) fn largest_packet_bytes(ranks: Ranks, arena_bytes: usize) -> usize {
     let of = |shape: &Shape| {
-        let layout = Layout { slots: 1, ..Layout::new(*shape, ranks, false) };
+        let layout = Layout { in_turn: true, ..Layout::new(*shape, ranks, false) };
         packet_bytes(layout.largest_packet(arena_bytes))
     };
     Shape::candidates(ranks).iter().map(of).max().unwrap_or(0)

@@ -38,7 +38,7 @@ impl<'a> Steps<'a> {
     pub(crate) fn before(&self, place: usize) -> Result<(), FastPathError> {
         if place == 0 {
             self.begin_measured()?;
-            (0..self.plan.slots).try_for_each(|step| self.quantise(step))?;
+            (0..self.plan.slots()).try_for_each(|step| self.quantise(step))?;
         }
         let (_, step) = self.plan.exchange(place);
         Ok(self.order.await_kernels(self.slot(step))?)
@@ -55,11 +55,11 @@ impl<'a> Steps<'a> {
             (Algorithm::OneShot, Phase::Gather) => self.add_up(step)?,
             (_, Phase::Gather) => self.dequantise(step)?,
         }
-        self.quantise(step + self.plan.slots)
+        self.quantise(step + self.plan.slots())
     }
 
     fn slot(&self, step: usize) -> usize {
-        step % self.plan.slots
+        step % self.plan.slots()
     }
 
     /// Fills the step's slot, if there is such a step.

@@ -77,7 +77,7 @@ fn a_gibibyte_of_any_type_can_be_tried_by_a_common_number_of_ranks() {
 fn one_chunk_at_a_time_is_about_twice_as_large_as_two_that_overlap() {
     for (ranks, name) in [(2, "one-shot, one at a time"), (8, "two-shot, one at a time")] {
         let in_turn = Shape { in_turn: true, ..Shape::usual(ranks) };
-        let cut = |shape| Plan::new(100_000_007, ranks, ARENA, shape).map(|plan| (plan.steps, plan.slots));
+        let cut = |shape| Plan::new(100_000_007, ranks, ARENA, shape).map(|plan| (plan.steps, plan.slots()));
         let overlapping = cut(Shape::usual(ranks)).unwrap();
         assert_eq!(overlapping.1, 2);
         assert_eq!(cut(in_turn), Ok((overlapping.0.div_ceil(2), 1)), "{ranks} ranks");
@@ -169,8 +169,8 @@ fn the_longest_call_depends_on_count_ranks_and_arena_alone() {
         let chunk = usual(usize::MAX >> 20, ranks, 1 << 50).unwrap().chunk(0).elements;
         assert!(chunk > u32::MAX as usize, "chunks beyond 32 bits: {chunk}");
         let overlapping = Layout::new(Shape::usual(ranks), ranks.into(), false);
-        let alone = Layout { slots: 1, ..overlapping };
-        let cut = |count| usual(count, ranks, ARENA).map(|plan| (plan.steps, plan.slots));
+        let alone = Layout { in_turn: true, ..overlapping };
+        let cut = |count| usual(count, ranks, ARENA).map(|plan| (plan.steps, plan.slots()));
         let most = most_steps(&overlapping);
         assert_eq!(cut(longest(&overlapping)), Ok((most, 2)));
         let (steps, slots) = cut(longest(&overlapping) + 1).unwrap();
@@ -195,7 +195,7 @@ fn more_than_2_to_the_31_elements_are_cut_without_a_gap() {
 #[test]
 fn the_long_calls_of_the_tests_with_whole_jobs_are_as_long_as_they_say() {
     for ranks in [2, 3] {
-        let cut = |count| usual(count, ranks, 140_000).map(|plan| plan.slots);
+        let cut = |count| usual(count, ranks, 140_000).map(|plan| plan.slots());
         assert_eq!([10_000, 20_000_001, 40_000_001].map(cut), [Ok(2), Ok(1), Err(Unsuitable::TooLong)]);
     }
 }
@@ -204,7 +204,7 @@ fn the_long_calls_of_the_tests_with_whole_jobs_are_as_long_as_they_say() {
 fn a_call_for_which_two_chunks_at_a_time_do_is_cut_as_it_was_before_longer_ones_could_be() {
     let cut = |count, ranks: usize, parts| {
         let plan = Plan::new(count, ranks, ARENA, Shape { parts, ..Shape::usual(ranks) }).unwrap();
-        (plan.steps, plan.packet_elements, plan.slots)
+        (plan.steps, plan.packet_elements, plan.slots())
     };
     assert_eq!(cut(900_000_000, 2, 1), (218, 4_128_512, 2));
     assert_eq!(cut(900_000_000, 2, 64), (240, 3_750_016, 2));
@@ -224,8 +224,15 @@ fn chunks_are_even() {
 fn each_chunk_is_scattered_and_then_gathered_with_another_between() {
     for steps in 1..9 {
         let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: false };
-        let plan =
-            Plan { shape, count: 4096, ranks: 4.into(), steps, packet_elements: 128, slots: 2, dry: false };
+        let plan = Plan {
+            shape,
+            count: 4096,
+            ranks: 4.into(),
+            steps,
+            packet_elements: 128,
+            in_turn: false,
+            dry: false,
+        };
         let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
         for step in 0..steps {
             let place = |phase| order.iter().position(|exchange| *exchange == (phase, step)).unwrap();
@@ -250,7 +257,7 @@ fn in_three_exchanges_each_has_another_chunks_between() {
             ranks: Ranks::new(4, 2),
             steps,
             packet_elements: 128,
-            slots: 2,
+            in_turn: false,
             dry: false,
         };
         let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
@@ -275,7 +282,7 @@ fn a_call_has_fewer_steps_the_more_nodes_it_reduces_for() {
         assert_eq!(most(Ranks::new(all, per_node)), steps, "{all} ranks as {per_node}");
     }
     let ranks = Ranks::new(4, 2);
-    let cut = |count| usual(count, ranks, ARENA).map(|plan| (plan.steps, plan.slots));
+    let cut = |count| usual(count, ranks, ARENA).map(|plan| (plan.steps, plan.slots()));
     assert_eq!(cut(usual_chunk(ranks) * 163), Ok((163, 2)));
     assert!(cut(usual_chunk(ranks) * 163 + 1).is_ok_and(|(steps, slots)| steps < 163 && slots == 1));
 }
@@ -283,8 +290,15 @@ fn a_call_has_fewer_steps_the_more_nodes_it_reduces_for() {
 #[test]
 fn chunks_that_take_turns_are_scattered_and_gathered_one_after_the_other() {
     let shape = Shape { algorithm: Algorithm::TwoShot, parts: 1, in_turn: true };
-    let plan =
-        Plan { shape, count: 4096, ranks: 8.into(), steps: 3, packet_elements: 128, slots: 1, dry: false };
+    let plan = Plan {
+        shape,
+        count: 4096,
+        ranks: 8.into(),
+        steps: 3,
+        packet_elements: 128,
+        in_turn: true,
+        dry: false,
+    };
     let order: Vec<_> = (0..plan.exchanges()).map(|place| plan.exchange(place)).collect();
     let in_turn = (0..3).flat_map(|step| [(Phase::Scatter, step), (Phase::Gather, step)]);
     assert_eq!(order, in_turn.collect::<Vec<_>>());
@@ -311,7 +325,7 @@ fn smaller_parts_mean_more_steps_as_long_as_there_are_steps_to_spare() {
         assert_eq!(steps(four_steps, usual), 4);
         assert_eq!(steps(four_steps, in_parts), 16);
         // The longest call that the usual shape can do is none too long for the other.
-        let layout = Layout { slots: 1, ..Layout::new(usual, ranks.into(), false) };
+        let layout = Layout { in_turn: true, ..Layout::new(usual, ranks.into(), false) };
         let (longest, most) = (longest(&layout), most_steps(&layout));
         assert_eq!((steps(longest, usual), steps(longest, in_parts)), (most, most));
         assert_eq!(Plan::new(longest + 1, ranks, ARENA, in_parts), Err(Unsuitable::TooLong));
@@ -349,7 +363,7 @@ fn a_dry_run_in_parts_has_the_chunks_of_the_call() {
 fn a_dry_run_too_long_says_so_and_the_call_itself_may_still_do() {
     for ranks in [2, 3, 4, 7, 8, 64].into_iter().map(Ranks::from).chain(on_nodes()) {
         for shape in Shape::candidates(ranks) {
-            let layout = Layout { slots: 1, ..Layout::new(*shape, ranks, true) };
+            let layout = Layout { in_turn: true, ..Layout::new(*shape, ranks, true) };
             let most = longest(&layout);
             assert_eq!(Plan::dry(most, ranks, ARENA, *shape).unwrap().steps, most_steps(&layout));
             assert_eq!(Plan::dry(most + 1, ranks, ARENA, *shape), Err(Unsuitable::TooLong));
@@ -411,7 +425,7 @@ proptest! {
                 let (chunk, pieces) = (plan.chunk(step), plan.pieces(step, size).count());
                 let behind_packets = match plan.shape.algorithm {
                     Algorithm::TwoShot | Algorithm::ThreeShot => plan.slot_bytes() - plan.ranks.all() * chunk.stride(),
-                    Algorithm::OneShot => ARENA - STATS_ROOM - plan.slots * plan.slot_bytes(),
+                    Algorithm::OneShot => ARENA - STATS_ROOM - plan.slots() * plan.slot_bytes(),
                 };
                 prop_assert!(plan.pieces(step, size).all(|piece| piece.elements * size <= behind_packets));
                 prop_assert!(plan.shape.algorithm == Algorithm::OneShot || plan.ranks.all() * chunk.stride() <= behind_packets);

@@ -226,7 +226,7 @@ impl Active {
     fn plan(&self, count: usize, variant: u8) -> Option<Plan> {
         let shape = *self.lane.shapes().get(usize::from(variant))?;
         let plan = match rhythm::effects().plans() {
-            true => self.lane.known_plan(count, variant, shape),
+            true => self.lane.known_plan(count, shape),
             false => self.lane.plan(count, shape),
         };
         plan.ok()
