@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use airamp_tests::comparison::Presence;
-use airamp_tests::{Outcome, Run, rank_program};
+use airamp_tests::{Outcome, Run, rank_program, scenario};
 use serde::Deserialize;
 
 /// Bounds a hang; a run takes a fraction of it.
@@ -74,6 +74,24 @@ fn assert_right_and_unchanged(ranks: u32, extent: Extent) {
             assert_eq!(before, after, "without the library (left) and with it (right)");
         }
         assert_eq!(without.stdout.len(), with.stdout.len(), "{with}");
+        assert_eq!(without.end, with.end, "{with}");
+    }
+}
+
+/// With compression on, what is not compressed is as it was: here nothing is large enough. A wrong call in a group is left
+/// out: the group's end refuses it then, and not the call.
+#[test]
+fn compression_that_is_on_changes_nothing_else() {
+    let arguments = &["--quick", "--except", "group/a_failing_call_fails_the_group"];
+    let extent = Extent { arguments, at_least: 249, ..QUICK };
+    let without = run(Presence::Absent, 3, extent);
+    assert_conforms(&without, extent.at_least);
+    let program = Run::new(rank_program()).arg("conformance").args(extent.arguments);
+    let on = scenario::planned(Presence::Preloaded.applied_to(program)).env("AIRAMP_LOG", "info");
+    let with = on.time_limit(TIME_LIMIT).run_ranks(3);
+    for (without, with) in without.iter().zip(&with) {
+        assert!(with.stderr_text().contains("compression on"), "{with}");
+        assert_eq!(without.stdout_text(), with.stdout_text());
         assert_eq!(without.end, with.end, "{with}");
     }
 }

@@ -304,12 +304,7 @@ impl Known {
         self.is_current() && self.entry.state.load(Ordering::SeqCst) == LIVE && !self.entry.is_poisoned()
     }
 
-    /// From here on its calls fail: the ranks may no longer do the same.
-    pub(crate) fn poison(self) {
-        self.poison_as(NcclResult::INTERNAL_ERROR);
-    }
-
-    /// The same, with another error than our own; the first one stays.
+    /// From here on its calls fail so: the ranks may no longer do the same. The first error stays.
     pub(crate) fn poison_as(self, result: NcclResult) {
         let _turn = Turn::take();
         if self.is_current() && !self.entry.is_poisoned() {

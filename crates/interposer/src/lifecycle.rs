@@ -204,11 +204,12 @@ pub(crate) fn ended(how: Ending, known: Known, result: NcclResult) {
     known.forget();
 }
 
-/// Revoked, or the parent of a shrink that aborts: of no use any more but to make others from it.
+/// Revoked, or the parent of a shrink that aborts: of no use any more but to make others from it. Its calls fail as the
+/// vendor's would.
 pub(crate) fn interrupted(known: Known) {
     known.interrupt();
     if known.entry.is_active() {
-        known.poison();
+        known.poison_as(NcclResult::INVALID_USAGE);
     }
 }
 

@@ -103,7 +103,7 @@ fn nothing_is_made_from_a_communicator_that_has_failed_until_it_is_interrupted()
     assert_eq!(known.entry.error_as_a_parent(), None);
     assert!(known.entry.is_poisoned(), "its calls fail all the same");
     let next = insert(0x6a00_0000, &FACTS).unwrap();
-    next.poison();
+    next.poison_as(NcclResult::INTERNAL_ERROR);
     assert_eq!(next.entry.error_as_a_parent(), Some(NcclResult::INTERNAL_ERROR));
     next.forget();
 }

@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// Run only cases whose name contains TEXT.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Run no case whose name contains TEXT.
+    #[arg(long, value_name = "TEXT")]
+    except: Option<String>,
     /// Fewer datatypes, no large counts.
     #[arg(long)]
     quick: bool,
@@ -79,6 +82,9 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
     let mut cases = all_cases(&session, arguments.quick);
     if let Some(text) = &arguments.filter {
         cases.retain(|case| case.name.contains(text.as_str()));
+    }
+    if let Some(text) = &arguments.except {
+        cases.retain(|case| !case.name.contains(text.as_str()));
     }
     if arguments.list {
         cases.iter().for_each(|case| println!("{}", case.name));
