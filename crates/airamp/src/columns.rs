@@ -26,11 +26,6 @@ pub(crate) fn time(us: f64) -> String {
     if us < 1e4 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1e3) }
 }
 
-/// 22809 is 2.28.9.
-pub(crate) fn version(code: i32) -> String {
-    format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

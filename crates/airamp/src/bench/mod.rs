@@ -19,7 +19,6 @@ use self::cluster::Cluster;
 pub(crate) use self::cluster::{AS_A_MACHINE_OF_ITS_OWN, SOCKETS_ON_LOOPBACK};
 use self::link::Link;
 use self::size::Sizes;
-pub(crate) use self::size::one as size;
 use crate::cli::CommandError;
 
 /// A rank failed, or results that should be the same bits are not.
@@ -119,7 +118,7 @@ pub(crate) struct Args {
     warmup: u32,
 
     /// Device memory that the compressed AllReduce may use on each rank, as 16MiB
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", conflicts_with = "preload", value_parser = size::one)]
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", conflicts_with = "preload", value_parser = airamp_plan::size)]
     arena_bytes: usize,
 
     /// One JSON object instead of the table

@@ -5,10 +5,9 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use super::cluster::{Cluster, Message};
-use super::fit::Fit;
-use super::predict::{adapted, gain_at};
-use super::report::{rounded, shown_size};
+use airamp_plan::{Cluster, Fit, Message, adapted, gain_at, shown_size};
+
+use super::report::rounded;
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 64.0;
@@ -122,7 +121,7 @@ fn lines(cluster: &Cluster, fit: &Fit, link: &str, scale: &Scale) -> Vec<Line> {
             "{} {}, {} ranks",
             message.datatype,
             shown_size(message.bytes),
-            cluster.place(message.among, None).ranks()
+            cluster.ranks(message.among)
         ),
         here: here(message),
         points: points(message),

@@ -1,37 +1,15 @@
-//! `airamp plan`: how long a step of a cluster would take without and with compression, by a model whose costs come from
-//! measurements of `airamp bench`. It owns the model (`model`, `place`), the fit (`measured`, `fit`, `least_squares`,
-//! `slowdown`), how wrong it is (`held_out`, `repeats`, `scatter`), the cluster file (`file`, `cluster`) and what is shown.
-//! It reads files, starts nothing and asks no GPU.
+//! `airamp plan`: how long a step of a cluster would take without and with compression. The model, its fit and the cluster
+//! file are `airamp_plan`'s; here are the arguments and what is shown. It reads files, starts nothing and asks no GPU.
 
 mod chart;
-mod cluster;
-mod file;
-mod fit;
-mod held_out;
-mod least_squares;
-mod measured;
-mod model;
-mod pace;
-mod place;
-mod predict;
-mod repeats;
 mod report;
-mod scatter;
-mod slowdown;
-#[cfg(test)]
-mod tests;
 
 use std::path::{Path, PathBuf};
 
-use self::cluster::Cluster;
-use self::fit::Fit;
-use self::measured::Measured;
+use airamp_plan::{Cluster, EXAMPLE, Fit, Measured, predict, text_of};
+
 use crate::cli::CommandError;
 use crate::streams;
-
-const EXAMPLE: &str = include_str!("example.toml");
-/// Made by `airamp plan --fit tests/bench/h200-*.json --save`; a test holds it to these files.
-const SHIPPED_FIT: &str = include_str!("fit-h200.json");
 
 const AFTER_HELP: &str = "\
 The cluster file says how many nodes and GPUs there are, how fast the links are, and what a step sends; keys that are not \
@@ -96,10 +74,10 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     }
     let fit = fit(&args.fit).map_err(CommandError::Arguments)?;
     if let Some(path) = &args.save {
-        std::fs::write(path, report::fit_json(&fit)).map_err(|error| named(path, error))?;
+        std::fs::write(path, fit.to_text()).map_err(|error| named(path, error))?;
     }
     if args.errors {
-        streams::print(&if args.json { report::fit_json(&fit) } else { report::errors(&fit) })?;
+        streams::print(&if args.json { fit.to_text() } else { report::errors(&fit) })?;
     }
     match &args.cluster {
         Some(path) => show(args, &fit, path),
@@ -108,10 +86,8 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
 }
 
 fn show(args: &Args, fit: &Fit, path: &Path) -> Result<u8, CommandError> {
-    let wrong = |why: String| CommandError::Arguments(format!("{}: {why}", path.display()));
-    let cluster = file::read(path).map_err(CommandError::Arguments)?;
-    let cluster = Cluster::of(cluster).map_err(wrong)?;
-    let prediction = predict::predict(&cluster, fit);
+    let cluster = Cluster::read(path).map_err(CommandError::Arguments)?;
+    let prediction = predict(&cluster, fit);
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     if let Some(place) = &args.chart {
         std::fs::write(place, chart::drawing(&cluster, fit, &name)).map_err(|error| named(place, error))?;
@@ -124,10 +100,10 @@ fn show(args: &Args, fit: &Fit, path: &Path) -> Result<u8, CommandError> {
 /// From the files that were named, or the one that is built in.
 fn fit(paths: &[PathBuf]) -> Result<Fit, String> {
     match paths {
-        [] => Fit::from_text(SHIPPED_FIT).map_err(|error| format!("the fit that is built in: {error}")),
-        [saved] if measured::text_of(saved).is_ok_and(|text| text.contains("\"airamp_plan_fit\"")) => {
+        [] => Fit::built_in(),
+        [saved] if text_of(saved).is_ok_and(|text| text.contains("\"airamp_plan_fit\"")) => {
             let wrong = |error: String| format!("{}: {error}", saved.display());
-            Fit::from_text(&measured::text_of(saved).map_err(wrong)?).map_err(wrong)
+            Fit::from_text(&text_of(saved).map_err(wrong)?).map_err(wrong)
         }
         paths => Measured::read(paths).and_then(|measured| {
             if measured.incomplete {

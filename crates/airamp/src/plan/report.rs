@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use airamp_plan::{
+    Cluster, Compared, ErrorsOf, Fit, Missed, OfMessage, Pays, Prediction, Spread, Verdict, shown_size,
+};
+use serde_json::json;
 
-use super::cluster::Cluster;
-use super::fit::Fit;
-use super::held_out::{ErrorsOf, Missed, Spread};
-use super::predict::{Compared, OfMessage, Pays, Prediction, Verdict};
 use crate::columns::{aligned, time};
 
 /// What no prediction holds; in text and in JSON.
@@ -115,13 +114,6 @@ fn pays(of: &Pays) -> String {
     }
 }
 
-/// In the largest unit that is not too large, with at most one digit behind the point.
-pub(super) fn shown_size(bytes: usize) -> String {
-    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
-    let (unit, size) = units.into_iter().find(|(_, size)| bytes >= *size).unwrap_or(("B", 1));
-    format!("{}{unit}", (bytes as f64 / size as f64 * 10.0).round() / 10.0)
-}
-
 /// Three digits.
 pub(super) fn rounded(value: f64) -> String {
     let digits = (2 - value.abs().max(1e-9).log10().floor() as i32).clamp(0, 6);
@@ -176,18 +168,7 @@ pub(super) fn json(cluster: &Cluster, fit: &Fit, prediction: &Prediction, name: 
         "not_in_the_prediction": cluster.left_out,
         "the_model_leaves_out": LEAVES_OUT,
     });
-    pretty(&value)
-}
-
-pub(super) fn fit_json(fit: &Fit) -> String {
-    pretty(&serde_json::to_value(fit).unwrap_or_default())
-}
-
-fn pretty(value: &Value) -> String {
-    // Plain numbers and text always serialise.
-    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
-    text.push('\n');
-    text
+    format!("{value:#}\n")
 }
 
 /// Both kinds of `beyond 10%` count times: as they were measured, and as the median of what the same work took.
@@ -265,4 +246,15 @@ fn missed_columns(of: &Missed) -> [String; 6] {
             None => String::new(),
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_predicted_worse_is_named() {
+        let text = errors(&Fit::built_in().unwrap());
+        assert!(text.contains("ours, loopback, 8 ranks, float32 640KiB"), "{text}");
+    }
 }

@@ -14,7 +14,7 @@ use self::effects::Tried;
 use self::report::{Played, Report};
 use self::traces::Traces;
 use crate::artifacts::{self, Artifact};
-use crate::bench::{AS_A_MACHINE_OF_ITS_OWN, SOCKETS_ON_LOOPBACK, size};
+use crate::bench::{AS_A_MACHINE_OF_ITS_OWN, SOCKETS_ON_LOOPBACK};
 use crate::cli::CommandError;
 use crate::emulator::{self, Vendor};
 use crate::launch::{Job, Meeting, Output};
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     speed: String,
 
     /// Give calls with a larger buffer so many bytes, as 64KiB
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = airamp_plan::size)]
     largest: Option<usize>,
 
     /// Make the first so many calls only

@@ -130,7 +130,7 @@ impl Report {
         let Settings { data, average, links, .. } = &self.settings;
         let what = if *average { "average" } else { "sum" };
         let device = self.environment.as_ref().map_or(String::new(), |environment| {
-            let version = crate::columns::version(environment.version);
+            let version = airamp_plan::version(environment.version);
             format!("{} {version}, {}, ", environment.vendor, environment.device)
         });
         format!("{device}link {}, {what} of {data} data, {}", links.join(", "), self.date)

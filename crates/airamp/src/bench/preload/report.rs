@@ -1,10 +1,11 @@
 //! The measurements as a table for people, or as JSON.
 
+use airamp_plan::version;
 use serde::Serialize;
 
 use super::measurements::{Cell, Measurements, Seen};
 use crate::bench::size::shown;
-use crate::columns::{aligned, time, version};
+use crate::columns::{aligned, time};
 
 #[derive(Serialize)]
 pub(super) struct Report {

@@ -3,20 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use super::measured::{Point, Side, median};
+use crate::measured::{Point, Side, median};
 
 /// With fewer repeats than this a job's repeatability is not known.
 const LEAST_REPEATS: usize = 4;
 
 /// Of one side, for each link and number of ranks: the standard deviation of the logarithm of a time.
-pub(super) struct Scatter<'a> {
+pub(crate) struct Scatter<'a> {
     side: Side,
     points: Vec<&'a Point>,
     of_jobs: BTreeMap<(String, usize), f64>,
 }
 
 impl<'a> Scatter<'a> {
-    pub(super) fn of(points: Vec<&'a Point>, side: Side) -> Self {
+    pub(crate) fn of(points: Vec<&'a Point>, side: Side) -> Self {
         let mut jobs: BTreeMap<(String, usize), BTreeMap<u64, (f64, usize)>> = BTreeMap::new();
         for point in &points {
             let job = jobs.entry((point.link.clone(), point.ranks)).or_default();
@@ -34,7 +34,7 @@ impl<'a> Scatter<'a> {
 
     /// Two standard deviations of the logarithm of the point's time: of a measurement in its job, or, where they differ more, of its own
     /// repeats; a median of several runs is closer to the truth than one of them.
-    pub(super) fn bar(&self, point: &Point) -> f64 {
+    pub(crate) fn bar(&self, point: &Point) -> f64 {
         let job = self.of_jobs.get(&(point.link.clone(), point.ranks)).copied().unwrap_or(0.0);
         let (sum, free) = squares(point.repeats(self.side));
         let own = if free > 0 { (sum / free as f64).sqrt() } else { 0.0 };
@@ -43,7 +43,7 @@ impl<'a> Scatter<'a> {
 
     /// The least time that a larger tensor of the same series took, or the most that a smaller one took, where that
     /// contradicts the point: more work cannot take less time.
-    pub(super) fn contradiction(&self, point: &Point) -> Option<f64> {
+    pub(crate) fn contradiction(&self, point: &Point) -> Option<f64> {
         let time = point.time_us(self.side);
         let larger = self.series(point).filter(|other| other.bytes > point.bytes);
         let smaller = self.series(point).filter(|other| other.bytes < point.bytes);
@@ -55,7 +55,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// Other sizes of the same, this one included.
-    pub(super) fn series(&self, point: &Point) -> impl Iterator<Item = &'a Point> {
+    pub(crate) fn series(&self, point: &Point) -> impl Iterator<Item = &'a Point> {
         let same = |other: &&Point| {
             (other.ranks, &other.link, &other.datatype) == (point.ranks, &point.link, &point.datatype)
         };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::measured::{File, Point, Side, VENDORS_LINK, element_bytes};
+use crate::measured::{File, Point, Side, VENDORS_LINK, element_bytes};
 
 /// Link, ranks, side, what is moved, and how the tensor was stored where that makes a difference.
 type Work = (String, usize, bool, usize, Option<String>);
@@ -11,10 +11,10 @@ type Work = (String, usize, bool, usize, Option<String>);
 /// Every measured time, by the work that was done. Over sockets a GPU's own work hardly shows: the vendor's AllReduce of a
 /// tensor that was cast is another measurement of an AllReduce of that many bytes, and ours of two types with as many
 /// elements are the same. In the emulator the same processors cast, reduce and send.
-pub(super) struct Repeats(BTreeMap<Work, Vec<f64>>);
+pub(crate) struct Repeats(BTreeMap<Work, Vec<f64>>);
 
 impl Repeats {
-    pub(super) fn of(files: &[File]) -> Self {
+    pub(crate) fn of(files: &[File]) -> Self {
         let mut repeats = Self(BTreeMap::new());
         for (file, row) in files.iter().flat_map(|file| file.results.iter().map(move |row| (file, row))) {
             let (Some(element), Some(time)) = (element_bytes(&row.datatype), row.time_us) else { continue };
@@ -36,7 +36,7 @@ impl Repeats {
         (emulated || link == VENDORS_LINK).then(|| datatype.to_owned())
     }
 
-    pub(super) fn give(&self, point: &mut Point) {
+    pub(crate) fn give(&self, point: &mut Point) {
         let stored = Self::stored(point.emulated, &point.link, &point.datatype);
         let of = |side: Side, own: f64| {
             let work =

@@ -6,51 +6,51 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::measured::element_bytes;
-use crate::bench;
+use crate::measured::element_bytes;
+use crate::numbers::size;
 
 const LARGEST_FILE: u64 = 256 << 10;
 const MOST_MESSAGES: usize = 1000;
 
 /// The file as it stands, with defaults for what it leaves out.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ClusterFile {
-    pub(super) name: Option<String>,
-    pub(super) nodes: usize,
-    pub(super) gpus_per_node: usize,
-    pub(super) nic_gbps: Option<f64>,
-    pub(super) nics_per_node: usize,
-    pub(super) gpu_link_gbps: Option<f64>,
-    pub(super) is_rdma: bool,
+pub struct ClusterFile {
+    pub name: Option<String>,
+    pub nodes: usize,
+    pub gpus_per_node: usize,
+    pub nic_gbps: Option<f64>,
+    pub nics_per_node: usize,
+    pub gpu_link_gbps: Option<f64>,
+    pub is_rdma: bool,
     /// What one step of the vendor's ring takes, if it is known better than the fit knows it.
-    pub(super) step_us: Option<f64>,
-    pub(super) min_bytes: Option<usize>,
-    pub(super) min_speedup: Option<f64>,
-    pub(super) arena_bytes: Option<usize>,
-    pub(super) compute_ms: Option<f64>,
-    pub(super) messages: Vec<MessageEntry>,
-    pub(super) trace: Option<PathBuf>,
-    pub(super) trace_steps: Option<usize>,
+    pub(crate) step_us: Option<f64>,
+    pub(crate) min_bytes: Option<usize>,
+    pub(crate) min_speedup: Option<f64>,
+    pub(crate) arena_bytes: Option<usize>,
+    pub(crate) compute_ms: Option<f64>,
+    pub(crate) messages: Vec<MessageEntry>,
+    pub trace: Option<PathBuf>,
+    pub(crate) trace_steps: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct MessageEntry {
-    pub(super) datatype: String,
-    pub(super) bytes: usize,
-    pub(super) per_step: f64,
-    pub(super) among: Among,
+pub(crate) struct MessageEntry {
+    pub(crate) datatype: String,
+    pub(crate) bytes: usize,
+    pub(crate) per_step: f64,
+    pub(crate) among: Among,
 }
 
 /// Which GPUs a communicator spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Among {
+pub enum Among {
     All,
     Nodes,
     Node,
 }
 
 impl Among {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::All => "all",
             Self::Nodes => "nodes",
@@ -59,44 +59,45 @@ impl Among {
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<ClusterFile, String> {
-    let wrong = |why: String| format!("{}: {why}", path.display());
-    let found = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
-    if !found.is_file() || found.len() > LARGEST_FILE {
-        return Err(wrong(format!("not a plain file of at most {LARGEST_FILE} bytes")));
+impl ClusterFile {
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
+        if !found.is_file() || found.len() > LARGEST_FILE {
+            return Err(format!("not a plain file of at most {LARGEST_FILE} bytes"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let mut file = Self::parse(&text)?;
+        // Beside the cluster file, wherever the command was given.
+        file.trace = file.trace.map(|trace| path.parent().unwrap_or(Path::new("")).join(trace));
+        Ok(file)
     }
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let mut file = parse(&text).map_err(wrong)?;
-    // Beside the cluster file, wherever the command was given.
-    file.trace = file.trace.map(|trace| path.parent().unwrap_or(Path::new("")).join(trace));
-    Ok(file)
-}
 
-pub(super) fn parse(text: &str) -> Result<ClusterFile, String> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        format!("line {}: {}", line_at(text, at), error.message().replace('\n', "; "))
-    })?;
-    let mut keys = Keys::new(text, table.get_ref(), "the file");
-    let file = ClusterFile {
-        name: keys.text("name")?,
-        nodes: keys.whole("nodes", 1, 100_000)?.ok_or_else(|| keys.missing("nodes"))?,
-        gpus_per_node: keys.whole("gpus_per_node", 1, 1024)?.unwrap_or(1),
-        nic_gbps: keys.number("nic_gbps", 1e-3, 1e6)?,
-        nics_per_node: keys.whole("nics_per_node", 1, 1024)?.unwrap_or(1),
-        gpu_link_gbps: keys.number("gpu_link_gbps", 1e-3, 1e6)?,
-        is_rdma: keys.choice("transport", &[("sockets", false), ("rdma", true)])?.unwrap_or(false),
-        step_us: keys.number("step_us", 0.0, 1e6)?,
-        min_bytes: keys.size("min_bytes")?,
-        min_speedup: keys.number("min_speedup", 1.0, 100.0)?,
-        arena_bytes: keys.size("arena_bytes")?,
-        compute_ms: keys.number("compute_ms", 0.0, 1e9)?,
-        messages: messages(text, &mut keys)?,
-        trace: keys.text("trace")?.map(PathBuf::from),
-        trace_steps: keys.whole("trace_steps", 1, 1 << 30)?,
-    };
-    keys.end()?;
-    Ok(file)
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            format!("line {}: {}", line_at(text, at), error.message().replace('\n', "; "))
+        })?;
+        let mut keys = Keys::new(text, table.get_ref(), "the file");
+        let file = Self {
+            name: keys.text("name")?,
+            nodes: keys.whole("nodes", 1, 100_000)?.ok_or_else(|| keys.missing("nodes"))?,
+            gpus_per_node: keys.whole("gpus_per_node", 1, 1024)?.unwrap_or(1),
+            nic_gbps: keys.number("nic_gbps", 1e-3, 1e6)?,
+            nics_per_node: keys.whole("nics_per_node", 1, 1024)?.unwrap_or(1),
+            gpu_link_gbps: keys.number("gpu_link_gbps", 1e-3, 1e6)?,
+            is_rdma: keys.choice("transport", &[("sockets", false), ("rdma", true)])?.unwrap_or(false),
+            step_us: keys.number("step_us", 0.0, 1e6)?,
+            min_bytes: keys.size("min_bytes")?,
+            min_speedup: keys.number("min_speedup", 1.0, 100.0)?,
+            arena_bytes: keys.size("arena_bytes")?,
+            compute_ms: keys.number("compute_ms", 0.0, 1e9)?,
+            messages: messages(text, &mut keys)?,
+            trace: keys.text("trace")?.map(PathBuf::from),
+            trace_steps: keys.whole("trace_steps", 1, 1 << 30)?,
+        };
+        keys.end()?;
+        Ok(file)
+    }
 }
 
 fn messages(text: &str, keys: &mut Keys<'_, '_>) -> Result<Vec<MessageEntry>, String> {
@@ -207,9 +208,7 @@ impl<'t, 'v> Keys<'t, 'v> {
         let line = self.line(key);
         match self.text(key)? {
             None => Ok(None),
-            Some(text) => {
-                bench::size(&text).map(Some).map_err(|error| format!("line {line}: {key}: {error}"))
-            }
+            Some(text) => size(&text).map(Some).map_err(|error| format!("line {line}: {key}: {error}")),
         }
     }
 
@@ -236,12 +235,12 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        parse(text).expect_err(text)
+        ClusterFile::parse(text).expect_err(text)
     }
 
     #[test]
     fn the_example_says_what_it_says() {
-        let file = parse(include_str!("example.toml")).expect("the example");
+        let file = ClusterFile::parse(crate::EXAMPLE).expect("the example");
         assert_eq!((file.nodes, file.gpus_per_node, file.nics_per_node), (4, 8, 8));
         assert_eq!((file.nic_gbps, file.compute_ms, file.is_rdma), (Some(100.0), Some(250.0), false));
         let first = &file.messages[0];

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::measured::{File, Row, median};
+use crate::measured::{File, Row, median};
 
 /// Fewer tensors than this, each with so many times, do not tell a pace.
 const LEAST_TENSORS: usize = 5;
@@ -18,7 +18,7 @@ type Job = (String, usize, bool);
 type Tensor = (Job, String, usize, String);
 
 /// Divides the times of each job of each file by its pace.
-pub(super) fn level(files: &mut [File]) {
+pub(crate) fn level(files: &mut [File]) {
     for _ in 0..ROUNDS {
         let all = times(files);
         for file in files.iter_mut() {
@@ -65,7 +65,7 @@ fn paces(file: &File, all: &BTreeMap<Tensor, Vec<f64>>) -> BTreeMap<Job, f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measured::Measured;
+    use crate::measured::Measured;
 
     /// A run that is `slow` times as slow as others, with `sizes` of 1 us for a KiB.
     fn run(slow: f64, sizes: &[usize]) -> String {

@@ -3,74 +3,74 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fit::{Costs, Known, costs, refitted, sorted};
-use super::measured::{Point, SIDES, Side, median};
-use super::scatter::Scatter;
+use crate::fit::{Costs, Known, costs, refitted, sorted};
+use crate::measured::{Point, SIDES, Side, median};
+use crate::scatter::Scatter;
 
 /// What a held-out time should be predicted within.
-pub(super) const WANTED: f64 = 0.1;
+pub(crate) const WANTED: f64 = 0.1;
 
 /// Relative errors on times that the fit was not shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Errors {
+pub struct Errors {
     /// Each size between the least and the largest of its series was left out.
-    pub(super) sizes: Vec<ErrorsOf>,
+    pub sizes: Vec<ErrorsOf>,
     /// The least and the largest size: beyond what the fit was shown.
-    pub(super) ends: Vec<ErrorsOf>,
+    pub ends: Vec<ErrorsOf>,
     /// That number of ranks was left out; for information.
-    pub(super) ranks: Vec<ErrorsOf>,
+    pub ranks: Vec<ErrorsOf>,
     /// The sizes that were predicted worse than wanted, one by one.
-    pub(super) missed: Vec<Missed>,
+    pub missed: Vec<Missed>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ErrorsOf {
-    pub(super) ranks: usize,
+pub struct ErrorsOf {
+    pub ranks: usize,
     /// Whether the link had a rate; otherwise the machine itself was the limit.
-    pub(super) link_has_a_rate: bool,
-    pub(super) vendor: Spread,
-    pub(super) ours: Spread,
+    pub link_has_a_rate: bool,
+    pub vendor: Spread,
+    pub ours: Spread,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spread {
-    pub(super) times: usize,
-    pub(super) median: f64,
-    pub(super) worst: f64,
+pub struct Spread {
+    pub times: usize,
+    pub median: f64,
+    pub worst: f64,
     /// Of these times, those off by more than is wanted.
-    pub(super) missed: usize,
+    pub missed: usize,
     /// Of those, the ones that the scatter of the measurements does not explain.
-    pub(super) unexplained: usize,
+    pub unexplained: usize,
     /// Of these times, those whose repeats have a median that is off by more than is wanted.
-    pub(super) missed_medians: usize,
+    pub missed_medians: usize,
 }
 
 /// A time that was predicted worse than wanted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Missed {
-    pub(super) is_ours: bool,
-    pub(super) link: String,
-    pub(super) ranks: usize,
-    pub(super) datatype: String,
-    pub(super) bytes: usize,
-    pub(super) measured_us: f64,
-    pub(super) predicted_us: f64,
-    pub(super) repeats_us: Vec<f64>,
+pub struct Missed {
+    pub is_ours: bool,
+    pub link: String,
+    pub ranks: usize,
+    pub datatype: String,
+    pub bytes: usize,
+    pub measured_us: f64,
+    pub predicted_us: f64,
+    pub repeats_us: Vec<f64>,
     /// By how much the measurements scatter there, as a factor.
-    pub(super) scatter: f64,
+    pub scatter: f64,
     /// What a larger tensor took, where that was less, or a smaller one, where that was more.
-    pub(super) contradicted_by_us: Option<f64>,
-    pub(super) is_explained: bool,
+    pub contradicted_by_us: Option<f64>,
+    pub is_explained: bool,
 }
 
 impl Errors {
     /// Of the sizes that were left out, over all numbers of ranks and both sides: the median of the medians, the worst, and
     /// how many there are.
-    pub(super) fn of_sizes(&self, link_has_a_rate: bool) -> Option<Spread> {
+    pub fn of_sizes(&self, link_has_a_rate: bool) -> Option<Spread> {
         let those = || self.sizes.iter().filter(move |of| of.link_has_a_rate == link_has_a_rate);
         let spreads: Vec<&Spread> =
             those().flat_map(|of| [&of.vendor, &of.ours]).filter(|of| of.times > 0).collect();
@@ -120,7 +120,7 @@ impl Held<'_> {
     }
 }
 
-pub(super) fn held_out(known: &[Known<'_>], all: &Costs) -> Errors {
+pub(crate) fn held_out(known: &[Known<'_>], all: &Costs) -> Errors {
     let held: Vec<Held<'_>> = SIDES.iter().flat_map(|side| sizes(known, all, *side)).collect();
     let (ends, inside): (Vec<_>, Vec<_>) = held.into_iter().partition(|one| one.is_end);
     let missed = inside.iter().filter(|one| one.is_missed()).map(missed).collect();

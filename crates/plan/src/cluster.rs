@@ -8,41 +8,41 @@ use airamp_settings::Settings;
 use airamp_telemetry::{Datatype, Kind};
 use airamp_trace::{Call, read_file};
 
-use super::file::{Among, ClusterFile};
-use super::measured::element_bytes;
-use super::place::{GBPS, Place};
+use crate::file::{Among, ClusterFile};
+use crate::measured::element_bytes;
+use crate::place::{GBPS, Place};
 
-pub(super) struct Cluster {
-    pub(super) file: ClusterFile,
-    pub(super) min_bytes: usize,
-    pub(super) min_speedup: f64,
-    pub(super) arena_bytes: usize,
-    pub(super) messages: Vec<Message>,
+pub struct Cluster {
+    pub file: ClusterFile,
+    pub(crate) min_bytes: usize,
+    pub min_speedup: f64,
+    pub(crate) arena_bytes: usize,
+    pub messages: Vec<Message>,
     /// What a trace has that is not in the prediction, or is there only roughly.
-    pub(super) left_out: Vec<String>,
+    pub left_out: Vec<String>,
 }
 
 /// Calls of a step that are alike.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Message {
-    pub(super) kind: Collective,
-    pub(super) datatype: String,
-    pub(super) element_bytes: usize,
+pub struct Message {
+    pub(crate) kind: Collective,
+    pub datatype: String,
+    pub(crate) element_bytes: usize,
     /// Of the whole tensor.
-    pub(super) bytes: usize,
-    pub(super) per_step: f64,
-    pub(super) among: Among,
+    pub bytes: usize,
+    pub per_step: f64,
+    pub among: Among,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Collective {
+pub(crate) enum Collective {
     AllReduce,
     /// AllGather, ReduceScatter, Broadcast, Reduce: one way round the ring.
     OneWay(&'static str),
 }
 
 impl Collective {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AllReduce => "all_reduce",
             Self::OneWay(name) => name,
@@ -50,13 +50,19 @@ impl Collective {
     }
 
     /// An AllReduce goes round the ring twice.
-    pub(super) fn halves(self) -> u32 {
+    pub(crate) fn halves(self) -> u32 {
         if self == Self::AllReduce { 2 } else { 1 }
     }
 }
 
 impl Cluster {
-    pub(super) fn of(file: ClusterFile) -> Result<Self, String> {
+    /// As a file describes it.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let described = ClusterFile::read(path).and_then(Self::of);
+        described.map_err(|why| format!("{}: {why}", path.display()))
+    }
+
+    pub fn of(file: ClusterFile) -> Result<Self, String> {
         check(&file)?;
         let usual = Settings::default();
         let (mut messages, mut left_out) = (Vec::new(), Vec::new());
@@ -86,8 +92,13 @@ impl Cluster {
         })
     }
 
+    /// How many such a communicator has.
+    pub fn ranks(&self, among: Among) -> usize {
+        self.place(among, None).ranks()
+    }
+
     /// Where the ranks of such a communicator stand. `gbps` replaces the speed that `axis` names.
-    pub(super) fn place(&self, among: Among, gbps: Option<f64>) -> Place {
+    pub(crate) fn place(&self, among: Among, gbps: Option<f64>) -> Place {
         let file = &self.file;
         let (nodes, per_node, side_by_side) = match among {
             Among::All => (file.nodes, file.gpus_per_node, 1),
@@ -112,7 +123,7 @@ impl Cluster {
     }
 
     /// The link that a message's break-even is about, and its speed here.
-    pub(super) fn axis(&self, among: Among) -> (&'static str, f64) {
+    pub fn axis(&self, among: Among) -> (&'static str, f64) {
         let inside = self.place(among, None).nodes == 1;
         let (name, speed) =
             if inside { ("gpu_link", self.file.gpu_link_gbps) } else { ("nic", self.file.nic_gbps) };
@@ -219,11 +230,10 @@ fn of_trace(path: &Path, file: &ClusterFile) -> Result<(Vec<Message>, Vec<String
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::parse;
     use super::*;
 
     fn cluster(text: &str) -> Result<Cluster, String> {
-        Cluster::of(parse(text).expect("well-formed"))
+        Cluster::of(ClusterFile::parse(text).expect("well-formed"))
     }
 
     const MESSAGE: &str = "\n[[message]]\ndatatype = \"float32\"\nsize = \"4MiB\"\n";

@@ -4,11 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::held_out::{Errors, held_out};
-use super::least_squares::{Found, Unknown, refine, search};
-use super::measured::{Measured, Point, SIDES, Side};
-use super::model::{OurCosts, OurFacts, VendorCosts, VendorFacts};
-use super::slowdown::{Asked, Seen, Slowdown};
+use crate::SHIPPED_FIT;
+use crate::held_out::{Errors, held_out};
+use crate::least_squares::{Found, Unknown, refine, search};
+use crate::measured::{Measured, Point, SIDES, Side};
+use crate::model::{OurCosts, OurFacts, VendorCosts, VendorFacts};
+use crate::slowdown::{Asked, Seen, Slowdown};
 
 /// Smaller calls are never compressed, and NCCL carries them by other protocols.
 const LEAST_BYTES: usize = 64 << 10;
@@ -20,46 +21,46 @@ const LEAST_POINTS: usize = 8;
 /// The costs, and what they were found from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fit {
+pub struct Fit {
     /// The version of this file.
-    pub(super) airamp_plan_fit: u32,
-    pub(super) source: String,
-    pub(super) scope: Scope,
-    pub(super) vendor: VendorCosts,
-    pub(super) ours: OurCosts,
-    pub(super) vendor_slowdown: Slowdown,
-    pub(super) our_slowdown: Slowdown,
-    pub(super) errors: Errors,
+    airamp_plan_fit: u32,
+    pub source: String,
+    pub scope: Scope,
+    pub(crate) vendor: VendorCosts,
+    pub(crate) ours: OurCosts,
+    pub(crate) vendor_slowdown: Slowdown,
+    pub(crate) our_slowdown: Slowdown,
+    pub errors: Errors,
 }
 
-pub(super) const FIT_VERSION: u32 = 3;
+const FIT_VERSION: u32 = 3;
 
 /// What was measured; anything beyond is extrapolated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Scope {
-    pub(super) points: usize,
-    pub(super) emulated: bool,
-    pub(super) ranks: Vec<usize>,
-    pub(super) datatypes: Vec<String>,
-    pub(super) least_bytes: usize,
-    pub(super) most_bytes: usize,
+pub struct Scope {
+    pub points: usize,
+    pub emulated: bool,
+    pub ranks: Vec<usize>,
+    pub datatypes: Vec<String>,
+    pub least_bytes: usize,
+    pub most_bytes: usize,
     /// Of the links with a rate; none if there was none.
-    pub(super) gbps: Option<[f64; 2]>,
+    pub gbps: Option<[f64; 2]>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Costs {
-    pub(super) vendor: VendorCosts,
-    pub(super) ours: OurCosts,
-    pub(super) vendor_slowdown: Slowdown,
-    pub(super) our_slowdown: Slowdown,
+pub(crate) struct Costs {
+    pub(crate) vendor: VendorCosts,
+    pub(crate) ours: OurCosts,
+    pub(crate) vendor_slowdown: Slowdown,
+    pub(crate) our_slowdown: Slowdown,
 }
 
 /// A point with its facts, which are the same however often the costs change.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
-    pub(super) point: &'a Point,
+pub(crate) struct Known<'a> {
+    pub(crate) point: &'a Point,
     /// The times that the fit is shown.
     vendor_us: f64,
     ours_us: f64,
@@ -76,7 +77,7 @@ impl Known<'_> {
         Asked { ranks, element_bytes, size: self.point.size(side) }
     }
 
-    pub(super) fn is_felt(&self, side: Side) -> bool {
+    pub(crate) fn is_felt(&self, side: Side) -> bool {
         match side {
             Side::Vendor => self.vendor_is_felt,
             Side::Ours => self.ours_is_felt,
@@ -85,7 +86,7 @@ impl Known<'_> {
 }
 
 impl Fit {
-    pub(super) fn of(measured: &Measured) -> Result<Self, String> {
+    pub fn of(measured: &Measured) -> Result<Self, String> {
         let used = measured.points.iter().filter(|point| point.bytes >= LEAST_BYTES);
         let points: &[Point] = &used.cloned().collect::<Vec<_>>();
         let known: Vec<Known<'_>> = points.iter().filter_map(known).collect();
@@ -102,7 +103,18 @@ impl Fit {
         })
     }
 
-    pub(super) fn from_text(text: &str) -> Result<Self, String> {
+    /// Of one H200.
+    pub fn built_in() -> Result<Self, String> {
+        Self::from_text(SHIPPED_FIT).map_err(|error| format!("the fit that is built in: {error}"))
+    }
+
+    /// As `--save` writes it.
+    pub fn to_text(&self) -> String {
+        // Plain numbers and text always serialise.
+        format!("{:#}\n", serde_json::to_value(self).unwrap_or_default())
+    }
+
+    pub fn from_text(text: &str) -> Result<Self, String> {
         let version = |text: &str| -> Option<u64> {
             serde_json::from_str::<serde_json::Value>(text).ok()?.get("airamp_plan_fit")?.as_u64()
         };
@@ -140,7 +152,7 @@ impl Scope {
 }
 
 /// The costs under which the model comes closest to the points.
-pub(super) fn costs(known: &[Known<'_>]) -> Result<Costs, String> {
+pub(crate) fn costs(known: &[Known<'_>]) -> Result<Costs, String> {
     if known.len() < LEAST_POINTS {
         return Err(format!("{} measured times are too few for a fit: {LEAST_POINTS} at least", known.len()));
     }
@@ -156,7 +168,7 @@ pub(super) fn costs(known: &[Known<'_>]) -> Result<Costs, String> {
 }
 
 /// One side of the costs for other points of the same machine, from where the search for all of them ended.
-pub(super) fn refitted(known: &[Known<'_>], all: &Costs, side: Side) -> Costs {
+pub(crate) fn refitted(known: &[Known<'_>], all: &Costs, side: Side) -> Costs {
     let mut costs = all.clone();
     match side {
         Side::Vendor => {
@@ -172,7 +184,7 @@ pub(super) fn refitted(known: &[Known<'_>], all: &Costs, side: Side) -> Costs {
 }
 
 impl Costs {
-    pub(super) fn predict_us(&self, of: &Known<'_>, side: Side) -> f64 {
+    pub(crate) fn predict_us(&self, of: &Known<'_>, side: Side) -> f64 {
         let asked = of.asked(side);
         match side {
             Side::Vendor => self.stretched_us(of, side, vendor_slowdown(&self.vendor_slowdown, &asked)),
@@ -189,12 +201,12 @@ impl Costs {
 }
 
 /// Of the vendor's AllReduce; its size is in bytes.
-pub(super) fn vendor_slowdown(of: &Slowdown, asked: &Asked) -> f64 {
+pub(crate) fn vendor_slowdown(of: &Slowdown, asked: &Asked) -> f64 {
     of.at(asked, |_| true)
 }
 
 /// Of ours; its size is in elements. Two ranks exchange once, more of them twice.
-pub(super) fn our_slowdown(of: &Slowdown, asked: &Asked) -> f64 {
+pub(crate) fn our_slowdown(of: &Slowdown, asked: &Asked) -> f64 {
     of.at(asked, |other| (other == 2) == (asked.ranks == 2))
 }
 
@@ -216,7 +228,7 @@ fn slowdown(known: &[Known<'_>], costs: &Costs, side: Side) -> Slowdown {
 }
 
 /// None where such a tensor cannot be compressed.
-pub(super) fn known(point: &Point) -> Option<Known<'_>> {
+pub(crate) fn known(point: &Point) -> Option<Known<'_>> {
     let place = point.place();
     let elements = point.bytes / point.element_bytes;
     let ours = OurFacts::new(elements, point.element_bytes, point.arena_bytes, &place).ok()?;
@@ -338,7 +350,7 @@ fn kernels(known: &[Known<'_>]) -> (Unknown, Unknown) {
     if emulated { (PER_BYTE, PER_BYTE) } else { (GPU_KERNELS, GPU_ELEMENTS) }
 }
 
-pub(super) fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+pub(crate) fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.collect();
     items.sort_unstable();
     items.dedup();

@@ -4,7 +4,7 @@
 use airamp_fast_path::{Algorithm, Plan, Ranks, Shape, Unsuitable};
 use serde::{Deserialize, Serialize};
 
-use super::place::Place;
+use crate::place::Place;
 
 /// How sharply the slower of two things that overlap decides.
 const SHARPNESS: i32 = 6;
@@ -12,67 +12,67 @@ const SHARPNESS: i32 = 6;
 /// Costs of the vendor's own AllReduce. Times are microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct VendorCosts {
+pub(crate) struct VendorCosts {
     /// Whether the latency grows with the logarithm of the ranks (a tree) or with their number (a ring).
-    pub(super) is_tree: bool,
-    pub(super) call_us: f64,
-    pub(super) step_us: f64,
-    pub(super) us_per_byte: f64,
+    pub(crate) is_tree: bool,
+    pub(crate) call_us: f64,
+    pub(crate) step_us: f64,
+    pub(crate) us_per_byte: f64,
     /// Of the reduction.
-    pub(super) us_per_element: f64,
+    pub(crate) us_per_element: f64,
     /// Time on the wire over what the link's nominal rate would give.
-    pub(super) wire: f64,
+    pub(crate) wire: f64,
     /// Ranks of one machine hinder each other: costs grow with this power of their number.
-    pub(super) crowding: f64,
+    pub(crate) crowding: f64,
     /// The part of a burst that a shaped link has gathered when a call begins.
-    pub(super) gathered: f64,
+    pub(crate) gathered: f64,
 }
 
 /// Costs of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OurCosts {
-    pub(super) call_us: f64,
-    pub(super) exchange_us: f64,
-    pub(super) message_us: f64,
+pub(crate) struct OurCosts {
+    pub(crate) call_us: f64,
+    pub(crate) exchange_us: f64,
+    pub(crate) message_us: f64,
     /// Of what the vendor's AllGather sends, and of Send and Recv.
-    pub(super) gather_us_per_byte: f64,
-    pub(super) scatter_us_per_byte: f64,
-    pub(super) wire: f64,
+    pub(crate) gather_us_per_byte: f64,
+    pub(crate) scatter_us_per_byte: f64,
+    pub(crate) wire: f64,
     /// Of the kernels, per byte that they read or write.
-    pub(super) codec_us_per_byte: f64,
+    pub(crate) codec_us_per_byte: f64,
     /// Of the kernels, per element.
-    pub(super) codec_us_per_element: f64,
-    pub(super) crowding: f64,
+    pub(crate) codec_us_per_element: f64,
+    pub(crate) crowding: f64,
     /// The same for kernels of ranks that share a device.
-    pub(super) codec_crowding: f64,
+    pub(crate) codec_crowding: f64,
     /// Whether the kernels run on the processors that send, as in the emulator.
-    pub(super) codec_on_processors: bool,
+    pub(crate) codec_on_processors: bool,
 }
 
 /// The call and the place as the vendor's costs see them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct VendorFacts {
+pub(crate) struct VendorFacts {
     ring_steps: f64,
     tree_steps: f64,
     /// Out of the rank's node.
     sent_bytes: f64,
     reduced: f64,
-    pub(super) wire_us: f64,
+    pub(crate) wire_us: f64,
     /// What the link may send at once after it had nothing to do, as time; only shaped links have this.
     burst_us: f64,
     ranks_per_host: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OurFacts {
+pub(crate) struct OurFacts {
     chunks: f64,
     exchanges: f64,
     messages: f64,
     /// Out of the rank's node, both.
     gathered_bytes: f64,
     scattered_bytes: f64,
-    pub(super) wire_us: f64,
+    pub(crate) wire_us: f64,
     /// What the link may send at once after it had nothing to do, as time; only shaped links have this.
     burst_us: f64,
     touched_bytes: f64,
@@ -83,18 +83,18 @@ pub(super) struct OurFacts {
 
 /// The parts of a predicted time, in microseconds. Those of `work` and `wire` overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Parts {
-    pub(super) total_us: f64,
-    pub(super) latency_us: f64,
-    pub(super) wire_us: f64,
+pub struct Parts {
+    pub total_us: f64,
+    pub latency_us: f64,
+    pub wire_us: f64,
     /// What processors or GPUs do for each byte sent.
-    pub(super) sending_us: f64,
-    pub(super) codec_us: f64,
+    pub sending_us: f64,
+    pub codec_us: f64,
 }
 
 impl VendorFacts {
     /// Of an AllReduce; of an AllGather, a ReduceScatter or a Broadcast with `halves` 1.
-    pub(super) fn new(bytes: f64, element_bytes: f64, halves: u32, place: &Place) -> Self {
+    pub(crate) fn new(bytes: f64, element_bytes: f64, halves: u32, place: &Place) -> Self {
         let ranks = place.ranks() as f64;
         let halves = f64::from(halves);
         let sent_bytes = halves * (ranks - 1.0) / ranks * bytes;
@@ -112,7 +112,7 @@ impl VendorFacts {
 
 impl VendorCosts {
     /// `slowdown` is of what processors do, at this size.
-    pub(super) fn predict(&self, facts: &VendorFacts, slowdown: f64) -> Parts {
+    pub(crate) fn predict(&self, facts: &VendorFacts, slowdown: f64) -> Parts {
         let crowd = crowd(facts.ranks_per_host.max(1.0), self.crowding);
         let steps = if self.is_tree { facts.tree_steps } else { facts.ring_steps };
         let latency_us = (self.call_us + self.step_us * steps * crowd) * slowdown;
@@ -180,7 +180,7 @@ impl PerChunk {
 }
 
 impl OurFacts {
-    pub(super) fn new(
+    pub(crate) fn new(
         elements: usize,
         element_bytes: usize,
         arena: usize,
@@ -207,7 +207,7 @@ impl OurFacts {
 }
 
 impl OurCosts {
-    pub(super) fn predict(&self, facts: &OurFacts, slowdown: f64) -> Parts {
+    pub(crate) fn predict(&self, facts: &OurFacts, slowdown: f64) -> Parts {
         let host = crowd(facts.ranks_per_host.max(1.0), self.crowding);
         let latency_us =
             self.call_us + self.exchange_us * facts.exchanges + self.message_us * facts.messages * host;

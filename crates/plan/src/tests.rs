@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::cluster::Cluster;
-use super::file::parse;
-use super::fit::{Costs, Fit, Known, costs, known};
-use super::held_out::{Missed, Spread, WANTED};
-use super::measured::{Measured, Point};
-use super::model::{OurCosts, OurFacts, VendorCosts, VendorFacts};
-use super::predict::{OfMessage, Verdict, predict};
-use super::slowdown::{Asked, Slowdown};
-use super::{EXAMPLE, SHIPPED_FIT, report};
+use crate::cluster::Cluster;
+use crate::file::ClusterFile;
+use crate::fit::{Costs, Fit, Known, costs, known};
+use crate::held_out::{Missed, Spread, WANTED};
+use crate::measured::{Measured, Point};
+use crate::model::{OurCosts, OurFacts, VendorCosts, VendorFacts};
+use crate::predict::{OfMessage, Verdict, predict};
+use crate::slowdown::{Asked, Slowdown};
+use crate::{EXAMPLE, SHIPPED_FIT};
 
 const PLANTED: Costs = Costs {
     vendor: VendorCosts {
@@ -154,9 +154,9 @@ fn h200() -> &'static Fit {
     FIT.get_or_init(|| Fit::of(&Measured::read(&stored("h200-")).unwrap()).unwrap())
 }
 
-/// Of the sizes held out in one of the four sets of stored measurements; both tables are printed.
+/// Of the sizes held out in one of the four sets of stored measurements; all errors are printed.
 fn of_sizes(fit: &Fit, link_has_a_rate: bool, ranks: &[usize]) -> Spread {
-    println!("{}", report::errors(fit));
+    println!("{:#?}", fit.errors);
     let those = fit.errors.sizes.iter().filter(|of| of.link_has_a_rate == link_has_a_rate);
     assert_eq!(those.map(|of| of.ranks).collect::<Vec<_>>(), ranks);
     fit.errors.of_sizes(link_has_a_rate).unwrap()
@@ -230,8 +230,6 @@ fn what_is_predicted_worse_is_named_with_its_repeats() {
         contradicted.contradicted_by_us.is_some_and(|us| us < contradicted.measured_us),
         "{contradicted:?}"
     );
-    let text = report::errors(h200());
-    assert!(text.contains("ours, loopback, 8 ranks, float32 640KiB"), "{text}");
 }
 
 #[test]
@@ -252,7 +250,7 @@ fn a_single_time_that_is_wrong_is_found_and_nothing_explains_it() {
 
 #[test]
 fn the_fit_that_is_built_in_is_the_one_of_the_stored_measurements() {
-    let (shipped, again) = (Fit::from_text(SHIPPED_FIT).unwrap(), h200());
+    let (shipped, again) = (Fit::built_in().unwrap(), h200());
     assert_eq!((&shipped.source, &shipped.scope), (&again.source, &again.scope));
     let near = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-3, "{shipped:?}\n{again:?}");
     near(shipped.vendor.us_per_byte, again.vendor.us_per_byte);
@@ -308,8 +306,8 @@ fn a_larger_tensor_never_takes_less_time_and_a_faster_link_never_more() {
 
 /// The first message of a cluster, predicted with costs that a GPU could have.
 fn first(text: &str) -> OfMessage {
-    let fit = Fit::from_text(SHIPPED_FIT).unwrap();
-    let cluster = Cluster::of(parse(text).unwrap()).unwrap();
+    let fit = Fit::built_in().unwrap();
+    let cluster = Cluster::of(ClusterFile::parse(text).unwrap()).unwrap();
     predict(&cluster, &fit).messages.remove(0)
 }
 
@@ -386,8 +384,8 @@ fn small_calls_stay_with_the_vendor() {
 
 #[test]
 fn a_step_lies_between_its_bounds() {
-    let fit = Fit::from_text(SHIPPED_FIT).unwrap();
-    let step = predict(&Cluster::of(parse(EXAMPLE).unwrap()).unwrap(), &fit).step;
+    let fit = Fit::built_in().unwrap();
+    let step = predict(&Cluster::of(ClusterFile::parse(EXAMPLE).unwrap()).unwrap(), &fit).step;
     let (exposed, hidden) = (step.nothing_hidden.unwrap(), step.all_hidden.unwrap());
     assert_eq!(exposed.without_us, 250e3 + step.communication.without_us);
     assert_eq!(hidden.without_us, step.communication.without_us.max(250e3));

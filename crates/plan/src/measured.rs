@@ -9,9 +9,10 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
-use super::pace;
-use super::place::{GBPS, Place};
-use super::repeats::Repeats;
+use crate::numbers::version;
+use crate::pace;
+use crate::place::{GBPS, Place};
+use crate::repeats::Repeats;
 
 const LARGEST_FILE: u64 = 64 << 20;
 /// How a file begins that gzip packed.
@@ -19,53 +20,54 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// One tensor of one job, measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Point {
-    pub(super) ranks: usize,
+pub(crate) struct Point {
+    pub(crate) ranks: usize,
     /// As the benchmark names it.
-    pub(super) link: String,
+    pub(crate) link: String,
     /// None: as fast as it is.
-    pub(super) gbps: Option<f64>,
-    pub(super) emulated: bool,
-    pub(super) datatype: String,
-    pub(super) element_bytes: usize,
-    pub(super) bytes: usize,
-    pub(super) arena_bytes: usize,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) emulated: bool,
+    pub(crate) datatype: String,
+    pub(crate) element_bytes: usize,
+    pub(crate) bytes: usize,
+    pub(crate) arena_bytes: usize,
     /// How many measurements of it the two times are the medians of.
-    pub(super) runs: usize,
-    pub(super) vendor_us: f64,
-    pub(super) ours_us: f64,
+    pub(crate) runs: usize,
+    pub(crate) vendor_us: f64,
+    pub(crate) ours_us: f64,
     /// What the same work took whenever it was measured, this time included.
-    pub(super) vendor_repeats: Vec<f64>,
-    pub(super) our_repeats: Vec<f64>,
+    pub(crate) vendor_repeats: Vec<f64>,
+    pub(crate) our_repeats: Vec<f64>,
 }
 
 /// Whose time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Vendor,
     Ours,
 }
 
-pub(super) const SIDES: [Side; 2] = [Side::Vendor, Side::Ours];
+pub(crate) const SIDES: [Side; 2] = [Side::Vendor, Side::Ours];
 
 /// What files hold together.
 #[derive(Debug)]
-pub(super) struct Measured {
-    pub(super) points: Vec<Point>,
+pub struct Measured {
+    pub(crate) points: Vec<Point>,
     /// Device, library and dates, for people.
-    pub(super) source: String,
-    pub(super) incomplete: bool,
+    pub(crate) source: String,
+    /// Whether one of them ends before its benchmark did.
+    pub incomplete: bool,
 }
 
 #[derive(Deserialize)]
-pub(super) struct File {
+pub(crate) struct File {
     airamp: String,
     date: String,
     complete: bool,
-    pub(super) emulated: bool,
+    pub(crate) emulated: bool,
     environment: Option<Environment>,
     settings: Settings,
-    pub(super) results: Vec<Row>,
+    pub(crate) results: Vec<Row>,
 }
 
 #[derive(Deserialize)]
@@ -81,28 +83,28 @@ struct Settings {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Row {
-    pub(super) ranks: usize,
-    pub(super) link: String,
-    pub(super) datatype: String,
-    pub(super) bytes: usize,
-    pub(super) format: String,
-    pub(super) is_ours: bool,
-    pub(super) vendor_us: Option<f64>,
-    pub(super) time_us: Option<f64>,
+pub(crate) struct Row {
+    pub(crate) ranks: usize,
+    pub(crate) link: String,
+    pub(crate) datatype: String,
+    pub(crate) bytes: usize,
+    pub(crate) format: String,
+    pub(crate) is_ours: bool,
+    pub(crate) vendor_us: Option<f64>,
+    pub(crate) time_us: Option<f64>,
     #[serde(default)]
-    pub(super) wire_bytes_per_element: Option<f64>,
+    pub(crate) wire_bytes_per_element: Option<f64>,
 }
 
 impl Point {
-    pub(super) fn time_us(&self, side: Side) -> f64 {
+    pub(crate) fn time_us(&self, side: Side) -> f64 {
         match side {
             Side::Vendor => self.vendor_us,
             Side::Ours => self.ours_us,
         }
     }
 
-    pub(super) fn repeats(&self, side: Side) -> &[f64] {
+    pub(crate) fn repeats(&self, side: Side) -> &[f64] {
         match side {
             Side::Vendor => &self.vendor_repeats,
             Side::Ours => &self.our_repeats,
@@ -110,12 +112,12 @@ impl Point {
     }
 
     /// The time that the fit is shown.
-    pub(super) fn typical_us(&self, side: Side) -> f64 {
+    pub(crate) fn typical_us(&self, side: Side) -> f64 {
         median(self.repeats(side).iter().copied())
     }
 
     /// What its work grows with: the vendor moves bytes, ours a byte for each element.
-    pub(super) fn size(&self, side: Side) -> usize {
+    pub(crate) fn size(&self, side: Side) -> usize {
         match side {
             Side::Vendor => self.bytes,
             Side::Ours => self.bytes / self.element_bytes,
@@ -124,7 +126,7 @@ impl Point {
 
     /// A benchmark has all its ranks on one machine. The emulator gives each rank a link of its own; on GPUs a rate is
     /// that of the loopback, which all share.
-    pub(super) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         let rate = self.gbps.map(|gbps| gbps * GBPS);
         Place {
             nodes: self.ranks,
@@ -141,7 +143,7 @@ impl Point {
     }
 
     /// What the shaped link passes at once, as time at its rate.
-    pub(super) fn burst_us(&self) -> f64 {
+    pub(crate) fn burst_us(&self) -> f64 {
         let Some(rate) = self.gbps.map(|gbps| gbps * GBPS) else { return 0.0 };
         if self.emulated {
             (EMULATED_BURST_BYTES / rate).max(EMULATED_BURST_US)
@@ -155,10 +157,10 @@ impl Point {
 const EMULATED_BURST_BYTES: f64 = 262_144.0;
 const EMULATED_BURST_US: f64 = 2000.0;
 const LOOPBACK_BURST_BYTES: f64 = 2_097_152.0;
-pub(super) const VENDORS_LINK: &str = "vendor's";
+pub(crate) const VENDORS_LINK: &str = "vendor's";
 
 /// Bytes of an element of a type that is compressed.
-pub(super) fn element_bytes(datatype: &str) -> Option<usize> {
+pub(crate) fn element_bytes(datatype: &str) -> Option<usize> {
     match datatype {
         "float16" | "bfloat16" => Some(2),
         "float32" => Some(4),
@@ -167,7 +169,7 @@ pub(super) fn element_bytes(datatype: &str) -> Option<usize> {
 }
 
 impl Measured {
-    pub(super) fn read(paths: &[impl AsRef<Path>]) -> Result<Self, String> {
+    pub fn read(paths: &[impl AsRef<Path>]) -> Result<Self, String> {
         let mut files = Vec::new();
         for path in paths.iter().map(AsRef::as_ref) {
             let wrong = |why: String| format!("{}: {why}", path.display());
@@ -178,12 +180,12 @@ impl Measured {
     }
 
     #[cfg(test)]
-    pub(super) fn from_text(text: &str) -> Result<Self, String> {
+    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
         Self::joined(vec![parsed(text)?])
     }
 
     #[cfg(test)]
-    pub(super) fn from_texts(texts: &[String]) -> Result<Self, String> {
+    pub(crate) fn from_texts(texts: &[String]) -> Result<Self, String> {
         Self::joined(texts.iter().map(|text| parsed(text)).collect::<Result<_, _>>()?)
     }
 
@@ -213,7 +215,7 @@ impl Measured {
 }
 
 /// As it stands, or as gzip packed it.
-pub(super) fn text_of(path: &Path) -> Result<String, String> {
+pub fn text_of(path: &Path) -> Result<String, String> {
     let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if !found.is_file() {
         return Err("not a plain file".into());
@@ -252,7 +254,7 @@ fn parsed(text: &str) -> Result<File, String> {
 fn device(file: &File) -> String {
     file.environment.as_ref().map_or_else(
         || "unknown device".into(),
-        |found| format!("{}, {} {}", found.device, found.vendor, crate::columns::version(found.version)),
+        |found| format!("{}, {} {}", found.device, found.vendor, version(found.version)),
     )
 }
 
@@ -308,7 +310,7 @@ fn medians(points: Vec<Point>) -> Vec<Point> {
     groups.into_values().filter_map(joined).collect()
 }
 
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let (Some(low), Some(high)) =

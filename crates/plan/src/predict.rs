@@ -3,13 +3,13 @@
 
 use serde::Serialize;
 
-use super::cluster::{Cluster, Collective, Message};
-use super::fit::{Fit, Scope, our_slowdown, vendor_slowdown};
-use super::measured::element_bytes;
-use super::model::{OurFacts, Parts, VendorFacts};
-use super::place::Place;
-use super::report::shown_size;
-use super::slowdown::{Asked, Slowdown};
+use crate::cluster::{Cluster, Collective, Message};
+use crate::fit::{Fit, Scope, our_slowdown, vendor_slowdown};
+use crate::measured::element_bytes;
+use crate::model::{OurFacts, Parts, VendorFacts};
+use crate::numbers::shown_size;
+use crate::place::Place;
+use crate::slowdown::{Asked, Slowdown};
 
 /// Link speeds that are looked at, in Gbit/s.
 const SLOWEST: f64 = 0.01;
@@ -17,69 +17,69 @@ const FASTEST: f64 = 100_000.0;
 const LOOKS_PER_DECADE: f64 = 20.0;
 
 #[derive(Serialize)]
-pub(super) struct Prediction {
-    pub(super) messages: Vec<OfMessage>,
-    pub(super) step: Step,
+pub struct Prediction {
+    pub messages: Vec<OfMessage>,
+    pub step: Step,
 }
 
 #[derive(Serialize)]
-pub(super) struct OfMessage {
-    pub(super) collective: &'static str,
-    pub(super) datatype: String,
-    pub(super) bytes: usize,
-    pub(super) per_step: f64,
-    pub(super) among: &'static str,
-    pub(super) ranks: usize,
-    pub(super) vendor: Parts,
+pub struct OfMessage {
+    pub collective: &'static str,
+    pub datatype: String,
+    pub bytes: usize,
+    pub per_step: f64,
+    pub among: &'static str,
+    pub ranks: usize,
+    pub vendor: Parts,
     /// If it were compressed; none where it cannot be.
-    pub(super) compressed: Option<Parts>,
+    pub compressed: Option<Parts>,
     /// The vendor's time over the compressed one's.
-    pub(super) gain_if_compressed: Option<f64>,
-    pub(super) is_compressed: bool,
+    pub gain_if_compressed: Option<f64>,
+    pub is_compressed: bool,
     /// Why it is not.
-    pub(super) left_to_the_vendor: Option<String>,
-    pub(super) with_airamp_us: f64,
-    pub(super) pays: Option<Pays>,
+    pub left_to_the_vendor: Option<String>,
+    pub with_airamp_us: f64,
+    pub pays: Option<Pays>,
     /// In what the prediction goes beyond the measurements.
-    pub(super) extrapolated: Vec<String>,
+    pub extrapolated: Vec<String>,
 }
 
 /// Up to which speed of which link compression gains enough.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Pays {
-    pub(super) link: &'static str,
-    pub(super) here_gbps: f64,
-    pub(super) verdict: Verdict,
+pub struct Pays {
+    pub link: &'static str,
+    pub here_gbps: f64,
+    pub verdict: Verdict,
     /// Where it stops to pay.
-    pub(super) up_to_gbps: Option<f64>,
-    pub(super) bound_by: &'static str,
+    pub up_to_gbps: Option<f64>,
+    pub bound_by: &'static str,
     /// Whether the speed lies beyond those that were measured.
-    pub(super) is_extrapolated: bool,
+    pub is_extrapolated: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Verdict {
+pub enum Verdict {
     UpTo,
     AtEverySpeed,
     AtNoSpeed,
 }
 
 #[derive(Serialize)]
-pub(super) struct Step {
-    pub(super) compute_us: Option<f64>,
-    pub(super) communication: Compared,
+pub struct Step {
+    pub compute_us: Option<f64>,
+    pub communication: Compared,
     /// Communication and computation one after the other; none where the computation is not known.
-    pub(super) nothing_hidden: Option<Compared>,
+    pub nothing_hidden: Option<Compared>,
     /// All communication beside the computation, as far as that lasts.
-    pub(super) all_hidden: Option<Compared>,
+    pub all_hidden: Option<Compared>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Compared {
-    pub(super) without_us: f64,
-    pub(super) with_us: f64,
-    pub(super) gain: f64,
+pub struct Compared {
+    pub without_us: f64,
+    pub with_us: f64,
+    pub gain: f64,
 }
 
 impl Compared {
@@ -88,7 +88,7 @@ impl Compared {
     }
 }
 
-pub(super) fn predict(cluster: &Cluster, fit: &Fit) -> Prediction {
+pub fn predict(cluster: &Cluster, fit: &Fit) -> Prediction {
     let fit = &adapted(cluster, fit);
     let of_message = |message| of_message(cluster, fit, message);
     let messages: Vec<OfMessage> = cluster.messages.iter().map(of_message).collect();
@@ -98,7 +98,7 @@ pub(super) fn predict(cluster: &Cluster, fit: &Fit) -> Prediction {
 
 /// The fit with the latency that the cluster file gives; our messages then cost no more than the vendor's steps, and what
 /// the measured latency did at other sizes does not count. A link that looked faster than its rate is as fast as it is.
-pub(super) fn adapted(cluster: &Cluster, fit: &Fit) -> Fit {
+pub fn adapted(cluster: &Cluster, fit: &Fit) -> Fit {
     let mut fit = fit.clone();
     fit.vendor.wire = fit.vendor.wire.max(1.0);
     fit.ours.wire = fit.ours.wire.max(1.0);
@@ -195,7 +195,7 @@ fn ours_at(cluster: &Cluster, fit: &Fit, message: &Message, gbps: Option<f64>) -
 }
 
 /// The gain of a message at a link speed.
-pub(super) fn gain_at(cluster: &Cluster, fit: &Fit, message: &Message, gbps: f64) -> Option<f64> {
+pub fn gain_at(cluster: &Cluster, fit: &Fit, message: &Message, gbps: f64) -> Option<f64> {
     compressible(cluster, message).ok()?;
     let ours = ours_at(cluster, fit, message, Some(gbps)).ok()?;
     Some(vendor_at(cluster, fit, message, Some(gbps)).total_us / ours.total_us)

@@ -11,20 +11,20 @@ const ANCHOR: f64 = 1e-7;
 
 /// A number to be found: where the search begins, and between which bounds it stays.
 #[derive(Clone, Copy)]
-pub(super) struct Unknown {
-    pub(super) start: f64,
-    pub(super) least: f64,
-    pub(super) most: f64,
+pub(crate) struct Unknown {
+    pub(crate) start: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
 }
 
-pub(super) struct Found<const N: usize> {
-    pub(super) values: [f64; N],
+pub(crate) struct Found<const N: usize> {
+    pub(crate) values: [f64; N],
     /// What was made small; comparable between searches over the same measurements.
-    pub(super) cost: f64,
+    pub(crate) cost: f64,
 }
 
 /// `residuals` gives ln(predicted / measured) of every measurement.
-pub(super) fn search<const N: usize>(
+pub(crate) fn search<const N: usize>(
     unknowns: &[Unknown; N],
     residuals: &dyn Fn(&[f64; N]) -> Vec<f64>,
 ) -> Found<N> {
@@ -42,7 +42,7 @@ pub(super) fn search<const N: usize>(
 }
 
 /// One search from where the unknowns begin: for measurements that are nearly those of an earlier search.
-pub(super) fn refine<const N: usize>(
+pub(crate) fn refine<const N: usize>(
     unknowns: &[Unknown; N],
     residuals: &dyn Fn(&[f64; N]) -> Vec<f64>,
 ) -> Found<N> {
@@ -135,7 +135,7 @@ fn stepped<const N: usize>(
 }
 
 /// Gauss, with the largest pivot first; what was right becomes the solution.
-pub(super) fn solve(matrix: &mut [impl AsMut<[f64]> + AsRef<[f64]>], right: &mut [f64]) {
+pub(crate) fn solve(matrix: &mut [impl AsMut<[f64]> + AsRef<[f64]>], right: &mut [f64]) {
     let size = right.len();
     for column in 0..size {
         let large = |row: &usize| matrix[*row].as_ref()[column].abs();

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fit::sorted;
-use super::least_squares::solve;
+use crate::fit::sorted;
+use crate::least_squares::solve;
 
 /// Sizes that are closer than this share a point.
 const LEAST_STEP: f64 = 1.09;
@@ -18,7 +18,7 @@ const ROUNDS: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Slowdown {
+pub(crate) struct Slowdown {
     /// Where the line has its points, from the least to the largest.
     sizes: Vec<f64>,
     lines: Vec<Line>,
@@ -36,30 +36,30 @@ struct Line {
 
 /// A measurement as the slowdown sees it.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
-    pub(super) ranks: usize,
-    pub(super) element_bytes: usize,
-    pub(super) size: usize,
+pub(crate) struct Seen {
+    pub(crate) ranks: usize,
+    pub(crate) element_bytes: usize,
+    pub(crate) size: usize,
     /// ln(measured / predicted without a slowdown).
-    pub(super) off: f64,
+    pub(crate) off: f64,
     /// The part of the time that a slowdown stretches.
-    pub(super) share: f64,
+    pub(crate) share: f64,
 }
 
 /// Of which call the slowdown is to be known.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) ranks: usize,
-    pub(super) element_bytes: usize,
-    pub(super) size: usize,
+pub(crate) struct Asked {
+    pub(crate) ranks: usize,
+    pub(crate) element_bytes: usize,
+    pub(crate) size: usize,
 }
 
 impl Slowdown {
-    pub(super) const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Self { sizes: Vec::new(), lines: Vec::new() }
     }
 
-    pub(super) fn of(seen: &[Seen]) -> Self {
+    pub(crate) fn of(seen: &[Seen]) -> Self {
         let mut found = Self { sizes: points(seen), lines: Vec::new() };
         for (ranks, element_bytes) in sorted(seen.iter().map(|one| (one.ranks, one.element_bytes))) {
             let is_of_it = |one: &&Seen| (one.ranks, one.element_bytes) == (ranks, element_bytes);
@@ -71,7 +71,7 @@ impl Slowdown {
     }
 
     /// Whether a saved one can be used: sizes that ascend, and for each of them a factor.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let is_number = |one: &f64| one.is_finite() && *one > 0.0;
         let is_of_all = |of: &Line| of.factors.len() == self.sizes.len() && of.factors.iter().all(is_number);
         self.sizes.iter().all(is_number)
@@ -81,7 +81,7 @@ impl Slowdown {
 
     /// Between numbers of ranks that were measured in between, beyond them as at the nearest; of a type that was not measured
     /// as of another one. `alike` are the numbers of ranks that run the same algorithm.
-    pub(super) fn at(&self, asked: &Asked, alike: impl Fn(usize) -> bool) -> f64 {
+    pub(crate) fn at(&self, asked: &Asked, alike: impl Fn(usize) -> bool) -> f64 {
         let Some(Between { at, next, part }) = self.between(asked.size as f64) else { return 1.0 };
         let ranks = asked.ranks;
         let log = |of: &Line| of.factors[at].ln() * (1.0 - part) + of.factors[next].ln() * part;

@@ -2,66 +2,66 @@
 //! machine. A benchmark and a cluster file both become a `Place`; the model asks it how long the wires need.
 
 /// Bytes per microsecond of one Gbit/s.
-pub(super) const GBPS: f64 = 125.0;
+pub(crate) const GBPS: f64 = 125.0;
 
 /// The ranks of one communicator.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place {
-    pub(super) nodes: usize,
-    pub(super) per_node: usize,
+pub(crate) struct Place {
+    pub(crate) nodes: usize,
+    pub(crate) per_node: usize,
     /// Communicators like this one that use a node's NICs at the same time.
-    pub(super) side_by_side: usize,
+    pub(crate) side_by_side: usize,
     /// Egress of a node, all NICs together, in bytes per microsecond; None: not a limit.
-    pub(super) nics: Option<f64>,
+    pub(crate) nics: Option<f64>,
     /// Egress of a GPU towards the others of its node.
-    pub(super) gpu_link: Option<f64>,
+    pub(crate) gpu_link: Option<f64>,
     /// One wire that all ranks share, as a shaped loopback is.
-    pub(super) one_wire: Option<f64>,
+    pub(crate) one_wire: Option<f64>,
     /// What a shaped link sends at once after a pause, in microseconds at its rate. Real links: 0.
-    pub(super) burst_us: f64,
+    pub(crate) burst_us: f64,
     /// Ranks whose messages the same processors serve; 0: none has to (RDMA).
-    pub(super) ranks_per_host: usize,
+    pub(crate) ranks_per_host: usize,
     /// Ranks whose kernels run on the same device.
-    pub(super) ranks_per_device: usize,
+    pub(crate) ranks_per_device: usize,
 }
 
 impl Place {
-    pub(super) fn ranks(&self) -> usize {
+    pub(crate) fn ranks(&self) -> usize {
         self.nodes * self.per_node
     }
 
     /// Microseconds that the slowest link needs for a ring in which each rank sends `bytes` to its neighbour: it
     /// leaves each node once, whatever number of ranks is inside.
-    pub(super) fn ring_us(&self, bytes: f64) -> f64 {
+    pub(crate) fn ring_us(&self, bytes: f64) -> f64 {
         let outside = if self.nodes > 1 { bytes * self.side_by_side as f64 } else { 0.0 };
         let inside = if self.per_node > 1 { bytes } else { 0.0 };
         self.slowest(outside, inside, bytes)
     }
 
     /// The same for messages from each rank to every other, `bytes` from each in all.
-    pub(super) fn scatter_us(&self, bytes: f64) -> f64 {
+    pub(crate) fn scatter_us(&self, bytes: f64) -> f64 {
         let leaves = if self.nodes > 1 { bytes * self.scatter_outside() } else { 0.0 };
         let outside = leaves * (self.per_node * self.side_by_side) as f64;
         self.slowest(outside, bytes - leaves, bytes)
     }
 
     /// The same where each rank sends `bytes` to the others of its node alone.
-    pub(super) fn within_node_us(&self, bytes: f64) -> f64 {
+    pub(crate) fn within_node_us(&self, bytes: f64) -> f64 {
         self.slowest(0.0, bytes, bytes)
     }
 
     /// The same where each rank sends `bytes` to other nodes alone.
-    pub(super) fn across_nodes_us(&self, bytes: f64) -> f64 {
+    pub(crate) fn across_nodes_us(&self, bytes: f64) -> f64 {
         self.slowest(bytes * (self.per_node * self.side_by_side) as f64, 0.0, bytes)
     }
 
     /// The part of a ring's bytes that a rank sends out of its node: its ranks take turns at that.
-    pub(super) fn ring_outside(&self) -> f64 {
+    pub(crate) fn ring_outside(&self) -> f64 {
         if self.nodes > 1 { 1.0 / self.per_node as f64 } else { 1.0 }
     }
 
     /// The part of a scatter's bytes that a rank sends out of its node.
-    pub(super) fn scatter_outside(&self) -> f64 {
+    pub(crate) fn scatter_outside(&self) -> f64 {
         let (ranks, per_node) = (self.ranks() as f64, self.per_node as f64);
         if self.nodes > 1 { (ranks - per_node) / (ranks - 1.0) } else { 1.0 }
     }
