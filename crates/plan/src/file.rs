@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::foreign::{is_line, short};
 use crate::measured::element_bytes;
 use crate::numbers::size;
 
 const LARGEST_FILE: u64 = 256 << 10;
 const MOST_MESSAGES: usize = 1000;
+/// No path is longer.
+const LONGEST_TEXT: usize = 4096;
 
 /// The file as it stands, with defaults for what it leaves out.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +78,7 @@ impl ClusterFile {
     pub fn parse(text: &str) -> Result<Self, String> {
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            format!("line {}: {}", line_at(text, at), error.message().replace('\n', "; "))
+            format!("line {}: {}", line_at(text, at), short(error.message().replace('\n', "; ")))
         })?;
         let mut keys = Keys::new(text, table.get_ref(), "the file");
         let file = Self {
@@ -174,7 +177,12 @@ impl<'t, 'v> Keys<'t, 'v> {
     fn text(&mut self, key: &'static str) -> Result<Option<String>, String> {
         match self.take(key) {
             None => Ok(None),
-            Some((_, DeValue::String(text))) => Ok(Some(text.to_string())),
+            Some((_, DeValue::String(text))) if text.len() <= LONGEST_TEXT && is_line(text) => {
+                Ok(Some(text.to_string()))
+            }
+            Some((line, DeValue::String(_))) => Err(format!(
+                "line {line}: {key}: expected at most {LONGEST_TEXT} bytes without control characters"
+            )),
             Some((line, _)) => Err(format!("line {line}: {key}: expected text in quotes")),
         }
     }
@@ -217,16 +225,21 @@ impl<'t, 'v> Keys<'t, 'v> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         let found = offered.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
         let names: Vec<&str> = offered.iter().map(|(name, _)| *name).collect();
-        found
-            .map(Some)
-            .ok_or_else(|| format!("line {line}: {key}: `{text}` is not one of {}", names.join(", ")))
+        found.map(Some).ok_or_else(|| {
+            format!("line {line}: {key}: `{}` is not one of {}", short(text), names.join(", "))
+        })
     }
 
     fn end(&self) -> Result<(), String> {
         let Some((key, line, _)) = self.entries.iter().min_by_key(|(_, line, _)| *line) else {
             return Ok(());
         };
-        Err(format!("line {line}: {key}: unknown key; {} can have {}", self.of, self.known.join(", ")))
+        Err(format!(
+            "line {line}: {}: unknown key; {} can have {}",
+            short(key),
+            self.of,
+            self.known.join(", ")
+        ))
     }
 }
 
@@ -263,5 +276,24 @@ mod tests {
         assert!(message("datatype = \"int8\"\nsize = \"4MiB\"").starts_with("line 3: datatype: "));
         assert!(message("datatype = \"float32\"\nsize = \"4MiB\"\nbytes = 3").starts_with("line 5: bytes: "));
         assert!(refused("nodes = 2\nmessage = 3\n").starts_with("line 2: message: "));
+    }
+
+    #[test]
+    fn a_reason_repeats_no_control_characters_and_nothing_long() {
+        let long = "x".repeat(100_000);
+        let texts = [
+            format!("nodes = 2\n\"{long}\" = 1\n"),
+            format!("nodes = 2\ntransport = \"{}\"\n", &long[..4000]),
+            format!("nodes = 2\nname = \"{long}\"\n"),
+            format!("nodes = {long}\n"),
+            "nodes = 2\n\"\\u001b[2J\" = 1\n".to_owned(),
+            "nodes = 2\nname = \"\\u001b[2J\"\n".to_owned(),
+            "nodes = 2\ntransport = \"a\\nb\"\n".to_owned(),
+        ];
+        for text in texts {
+            let reason = refused(&text);
+            assert!(reason.len() < 1000 && is_line(&reason), "{reason:?}");
+            assert!(reason.starts_with("line "), "{reason}");
+        }
     }
 }

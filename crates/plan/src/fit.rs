@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::SHIPPED_FIT;
+use crate::foreign::{is_line, is_name, short};
 use crate::held_out::{Errors, held_out};
 use crate::least_squares::{Found, Unknown, refine, search};
 use crate::measured::{Measured, Point, SIDES, Side};
@@ -91,7 +92,7 @@ impl Fit {
         let points: &[Point] = &used.cloned().collect::<Vec<_>>();
         let known: Vec<Known<'_>> = points.iter().filter_map(known).collect();
         let costs = costs(&known)?;
-        Ok(Self {
+        let fit = Self {
             airamp_plan_fit: FIT_VERSION,
             source: measured.source.clone(),
             scope: Scope::of(points),
@@ -100,7 +101,8 @@ impl Fit {
             vendor_slowdown: costs.vendor_slowdown.clone(),
             our_slowdown: costs.our_slowdown.clone(),
             errors: held_out(&known, &costs),
-        })
+        };
+        fit.checked().map_err(|why| format!("the measured times give no fit: {why}"))
     }
 
     /// Of one H200.
@@ -127,9 +129,27 @@ impl Fit {
     }
 
     fn whole(text: &str) -> Result<Self, String> {
-        let fit: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let is_whole = fit.vendor_slowdown.is_whole() && fit.our_slowdown.is_whole();
-        is_whole.then_some(fit).ok_or_else(|| "a slowdown without a factor for each of its sizes".into())
+        serde_json::from_str::<Self>(text).map_err(short)?.checked()
+    }
+
+    /// What is saved, and what is read again.
+    fn checked(self) -> Result<Self, String> {
+        if !self.vendor_slowdown.is_whole() || !self.our_slowdown.is_whole() {
+            return Err(
+                "a slowdown without a factor for each of its sizes, or with one that cannot be".into()
+            );
+        }
+        if !are_possible(vendor_values(&self.vendor), vendor_unknowns(PER_BYTE))
+            || !are_possible(our_values(&self.ours), our_unknowns(PER_BYTE, PER_BYTE))
+        {
+            return Err("a cost that cannot be".into());
+        }
+        let is_rate = |[least, most]: [f64; 2]| least > 0.0 && least <= most;
+        let are_names = self.scope.datatypes.iter().all(|name| is_name(name)) && is_line(&self.source);
+        if !self.errors.are_whole() || !self.scope.gbps.is_none_or(is_rate) || !are_names {
+            return Err("a scope or errors that cannot be".into());
+        }
+        Ok(self)
     }
 }
 
@@ -272,6 +292,23 @@ fn found<const N: usize>(
     }
 }
 
+/// In the order of `vendor_values`.
+const fn vendor_unknowns(element: Unknown) -> [Unknown; 7] {
+    [TIME, TIME, PER_BYTE, element, WIRE, CROWDING, GATHERED]
+}
+
+/// In the order of `our_values`.
+const fn our_unknowns(byte: Unknown, element: Unknown) -> [Unknown; 10] {
+    [TIME, TIME, TIME, PER_BYTE, PER_BYTE, WIRE, byte, element, CROWDING, CROWDING]
+}
+
+/// Whether a search could have found them; it works with logarithms, which round.
+fn are_possible<const N: usize>(values: [f64; N], unknowns: [Unknown; N]) -> bool {
+    const ROUNDED: f64 = 1.0 + 1e-6;
+    let is_possible = |(value, of): (f64, Unknown)| (of.least / ROUNDED..=of.most * ROUNDED).contains(&value);
+    values.into_iter().zip(unknowns).all(is_possible)
+}
+
 fn vendor_costs(known: &[Known<'_>], from: Option<&VendorCosts>) -> VendorCosts {
     let made = |values: &[f64; 7], is_tree: bool| VendorCosts {
         is_tree,
@@ -283,10 +320,7 @@ fn vendor_costs(known: &[Known<'_>], from: Option<&VendorCosts>) -> VendorCosts 
         crowding: values[5],
         gathered: values[6],
     };
-    let values = |of: &VendorCosts| {
-        [of.call_us, of.step_us, of.us_per_byte, of.us_per_element, of.wire, of.crowding, of.gathered]
-    };
-    let start = from.map(values);
+    let start = from.map(vendor_values);
     let found = [false, true].map(|is_tree| {
         let residuals = |values: &[f64; 7]| {
             let costs = made(values, is_tree);
@@ -294,7 +328,7 @@ fn vendor_costs(known: &[Known<'_>], from: Option<&VendorCosts>) -> VendorCosts 
             let off = |of: &Known<'_>| (costs.predict(&of.vendor, 1.0).total_us / of.vendor_us).ln();
             felt.map(off).collect()
         };
-        found([TIME, TIME, PER_BYTE, kernels(known).1, WIRE, CROWDING, GATHERED], start, &residuals)
+        found(vendor_unknowns(kernels(known).1), start, &residuals)
     });
     let [ring, tree] = found;
     if tree.cost < ring.cost { made(&tree.values, true) } else { made(&ring.values, false) }
@@ -309,8 +343,7 @@ fn our_costs(known: &[Known<'_>], from: Option<&OurCosts>) -> OurCosts {
         felt.map(off).collect()
     };
     let (byte, element) = kernels(known);
-    let unknowns = [TIME, TIME, TIME, PER_BYTE, PER_BYTE, WIRE, byte, element, CROWDING, CROWDING];
-    ours_from(&found(unknowns, from.map(our_values), &residuals).values, emulated)
+    ours_from(&found(our_unknowns(byte, element), from.map(our_values), &residuals).values, emulated)
 }
 
 fn ours_from(values: &[f64; 10], emulated: bool) -> OurCosts {
@@ -327,6 +360,10 @@ fn ours_from(values: &[f64; 10], emulated: bool) -> OurCosts {
         codec_crowding: values[9],
         codec_on_processors: emulated,
     }
+}
+
+fn vendor_values(of: &VendorCosts) -> [f64; 7] {
+    [of.call_us, of.step_us, of.us_per_byte, of.us_per_element, of.wire, of.crowding, of.gathered]
 }
 
 fn our_values(of: &OurCosts) -> [f64; 10] {

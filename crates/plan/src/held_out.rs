@@ -4,11 +4,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fit::{Costs, Known, costs, refitted, sorted};
+use crate::foreign::is_name;
 use crate::measured::{Point, SIDES, Side, median};
 use crate::scatter::Scatter;
 
 /// What a held-out time should be predicted within.
 pub(crate) const WANTED: f64 = 0.1;
+/// No file holds more.
+const MOST_TIMES: usize = 1 << 32;
 
 /// Relative errors on times that the fit was not shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +71,13 @@ pub struct Missed {
 }
 
 impl Errors {
+    /// Whether saved ones can be used: names that can be shown, and numbers that can be added up.
+    pub(crate) fn are_whole(&self) -> bool {
+        let all = self.sizes.iter().chain(&self.ends).chain(&self.ranks);
+        all.flat_map(|of| [&of.vendor, &of.ours]).all(Spread::is_whole)
+            && self.missed.iter().all(|of| is_name(&of.link) && is_name(&of.datatype))
+    }
+
     /// Of the sizes that were left out, over all numbers of ranks and both sides: the median of the medians, the worst, and
     /// how many there are.
     pub fn of_sizes(&self, link_has_a_rate: bool) -> Option<Spread> {
@@ -203,6 +213,12 @@ fn summed(held: &[Held<'_>]) -> Vec<ErrorsOf> {
 }
 
 impl Spread {
+    fn is_whole(&self) -> bool {
+        self.times <= MOST_TIMES
+            && self.missed.max(self.missed_medians) <= self.times
+            && self.unexplained <= self.missed
+    }
+
     fn of(held: &[&Held<'_>]) -> Self {
         if held.is_empty() {
             return Self::default();

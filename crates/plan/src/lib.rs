@@ -8,6 +8,7 @@
 mod cluster;
 mod file;
 mod fit;
+mod foreign;
 mod held_out;
 mod least_squares;
 mod measured;
@@ -26,7 +27,7 @@ pub use cluster::{Cluster, Message};
 pub use file::{Among, ClusterFile};
 pub use fit::{Fit, Scope};
 pub use held_out::{Errors, ErrorsOf, Missed, Spread};
-pub use measured::{Measured, text_of};
+pub use measured::{Measured, text_in, text_of};
 pub use model::Parts;
 pub use numbers::{shown_size, size, version};
 pub use predict::{Compared, OfMessage, Pays, Prediction, Step, Verdict, adapted, gain_at, predict};

@@ -4,17 +4,24 @@
 //! measurements are to each other.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
-use crate::numbers::version;
+use crate::foreign::{is_name, short};
+use crate::numbers::{LARGEST, version};
 use crate::pace;
 use crate::place::{GBPS, Place};
 use crate::repeats::Repeats;
 
 const LARGEST_FILE: u64 = 64 << 20;
+/// What a call can take: a nanosecond to eleven days.
+const TIMES_US: RangeInclusive<f64> = 1e-3..=1e12;
+const RANKS: RangeInclusive<usize> = 2..=1 << 20;
+/// Of a link, in Gbit/s.
+const RATES: RangeInclusive<f64> = 1e-6..=1e6;
 /// How a file begins that gzip packed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -54,7 +61,7 @@ pub(crate) const SIDES: [Side; 2] = [Side::Vendor, Side::Ours];
 pub struct Measured {
     pub(crate) points: Vec<Point>,
     /// Device, library and dates, for people.
-    pub(crate) source: String,
+    pub source: String,
     /// Whether one of them ends before its benchmark did.
     pub incomplete: bool,
 }
@@ -94,6 +101,16 @@ pub(crate) struct Row {
     pub(crate) time_us: Option<f64>,
     #[serde(default)]
     pub(crate) wire_bytes_per_element: Option<f64>,
+}
+
+impl Row {
+    fn is_possible(&self) -> bool {
+        let is_time = |time: Option<f64>| time.is_none_or(|time| TIMES_US.contains(&time));
+        is_time(self.vendor_us)
+            && is_time(self.time_us)
+            && RANKS.contains(&self.ranks)
+            && (1..=LARGEST).contains(&self.bytes)
+    }
 }
 
 impl Point {
@@ -179,8 +196,7 @@ impl Measured {
         Self::joined(files)
     }
 
-    #[cfg(test)]
-    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+    pub fn from_text(text: &str) -> Result<Self, String> {
         Self::joined(vec![parsed(text)?])
     }
 
@@ -223,7 +239,10 @@ pub fn text_of(path: &Path) -> Result<String, String> {
     if found.len() > LARGEST_FILE {
         return Err(format!("larger than {LARGEST_FILE} bytes"));
     }
-    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    text_in(std::fs::read(path).map_err(|error| error.to_string())?)
+}
+
+pub fn text_in(bytes: Vec<u8>) -> Result<String, String> {
     let bytes = if bytes.starts_with(&GZIP) { unpacked(&bytes, LARGEST_FILE)? } else { bytes };
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }
@@ -240,12 +259,19 @@ fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
 }
 
 fn parsed(text: &str) -> Result<File, String> {
-    let file: File = serde_json::from_str(text)
-        .map_err(|error| format!("not the output of `airamp bench --json` (nor a saved fit): {error}"))?;
-    let is_time = |time: Option<f64>| time.is_none_or(|time| time.is_finite() && time > 0.0);
+    let file: File = serde_json::from_str(text).map_err(|error| {
+        format!("not the output of `airamp bench --json` (nor a saved fit): {}", short(error))
+    })?;
+    let heads = file.environment.iter().flat_map(|found| [&found.vendor, &found.device]);
+    if !heads.chain([&file.airamp, &file.date]).all(|name| is_name(name)) {
+        return Err("a name that is too long or has control characters".into());
+    }
     for (place, row) in file.results.iter().enumerate() {
-        if !is_time(row.vendor_us) || !is_time(row.time_us) || row.ranks < 2 || row.bytes == 0 {
+        if !row.is_possible() {
             return Err(format!("results[{place}]: a time, a size or a number of ranks that cannot be"));
+        }
+        if ![&row.link, &row.datatype, &row.format].into_iter().all(|name| is_name(name)) {
+            return Err(format!("results[{place}]: a name that is too long or has control characters"));
         }
     }
     Ok(file)
@@ -285,11 +311,12 @@ fn point(file: &File, row: &Row) -> Option<Point> {
 
 /// The Gbit/s of `10gbit` and `500mbit`.
 fn rate(link: &str) -> Option<f64> {
-    let number = |text: &str| text.parse::<f64>().ok().filter(|rate| *rate > 0.0);
-    match link.strip_suffix("mbit") {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let rate = match link.strip_suffix("mbit") {
         Some(text) => number(text).map(|rate| rate * 1e-3),
         None => link.strip_suffix("gbit").and_then(number),
-    }
+    };
+    rate.filter(|rate| RATES.contains(rate))
 }
 
 fn medians(points: Vec<Point>) -> Vec<Point> {
@@ -339,6 +366,7 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::foreign::is_line;
 
     fn file(device: &str, rows: &str) -> String {
         format!(
@@ -414,6 +442,17 @@ mod tests {
     }
 
     #[test]
+    fn few_bytes_that_stand_for_very_many_are_refused() {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        for _ in 0..=LARGEST_FILE >> 20 {
+            packed.write_all(&[b' '; 1 << 20]).unwrap();
+        }
+        let packed = packed.finish().unwrap();
+        assert!(packed.len() < 1 << 20, "{}", packed.len());
+        assert_eq!(text_in(packed).unwrap_err(), "larger than 67108864 bytes when unpacked");
+    }
+
+    #[test]
     fn files_of_two_devices_are_refused() {
         let parse = |device| parsed(&file(device, &row(4096, "auto", 3.0))).unwrap();
         let error = Measured::joined(vec![parse("a"), parse("b")]).unwrap_err();
@@ -427,6 +466,32 @@ mod tests {
         let refused = |text: &str| Measured::from_text(text).unwrap_err();
         assert!(refused("{}").contains("airamp bench --json"));
         assert!(refused(&file("a", "")).contains("no time of a compressed AllReduce"));
-        assert!(refused(&file("a", &row(4096, "auto", -1.0))).contains("results[0]"));
+        for time in [-1.0, 0.0, 1e-300, 1e300] {
+            assert!(refused(&file("a", &row(4096, "auto", time))).contains("results[0]"));
+        }
+        assert!(refused(&file("a", &row(usize::MAX, "auto", 3.0))).contains("results[0]"));
+    }
+
+    #[test]
+    fn a_reason_repeats_no_control_characters_and_nothing_long() {
+        let row = row(4096, "auto", 3.0);
+        let long = "x".repeat(100_000);
+        let texts = [
+            file("\\u001b[2J", &row),
+            file(&long, &row),
+            file("a", &row.replace("500mbit", "\\n500mbit")),
+            file("a", &row.replace("\"float32\"", &format!("\"{long}\""))),
+            file("a", &row.replace("\"ranks\":4", &format!("\"ranks\":\"{long}\""))),
+        ];
+        for text in texts {
+            let reason = Measured::from_text(&text).unwrap_err();
+            assert!(reason.len() < 1000 && is_line(&reason), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_no_link_has_is_none() {
+        assert_eq!(["10gbit", "500mbit"].map(rate), [Some(10.0), Some(0.5)]);
+        assert_eq!(["0gbit", "infgbit", "nangbit", "1e300mbit", "1e-300gbit", "-1gbit"].map(rate), [None; 6]);
     }
 }

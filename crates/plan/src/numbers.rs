@@ -10,7 +10,7 @@ const UNITS: [(&str, usize); 7] = [
     ("B", 1),
 ];
 /// More than any GPU's memory would hold twice.
-const LARGEST: usize = 64 << 30;
+pub(crate) const LARGEST: usize = 64 << 30;
 
 /// A number of bytes.
 pub fn size(text: &str) -> Result<usize, String> {

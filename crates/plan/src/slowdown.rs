@@ -3,6 +3,8 @@
 //! number of ranks, with a point at each size that was measured and a penalty that holds it near 1 and straight, so that
 //! close sizes give a close line and single measurements do not bend it. Found by `fit`; pure.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fit::sorted;
@@ -15,6 +17,8 @@ const TOWARDS_ONE: f64 = 0.05;
 const STRAIGHT: f64 = 0.3;
 const FAR_OFF: f64 = 0.1;
 const ROUNDS: usize = 8;
+/// What processors may be slower or faster by; beyond, the times are not of what the model is of.
+const FACTORS: RangeInclusive<f64> = 1e-6..=1e6;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,10 +74,13 @@ impl Slowdown {
         found
     }
 
-    /// Whether a saved one can be used: sizes that ascend, and for each of them a factor.
+    /// Whether a saved one can be used: sizes that ascend, and for each of them a factor that can be.
     pub(crate) fn is_whole(&self) -> bool {
         let is_number = |one: &f64| one.is_finite() && *one > 0.0;
-        let is_of_all = |of: &Line| of.factors.len() == self.sizes.len() && of.factors.iter().all(is_number);
+        let is_factor = |one: &f64| FACTORS.contains(one);
+        let is_of_all = |of: &Line| {
+            of.ranks > 0 && of.factors.len() == self.sizes.len() && of.factors.iter().all(is_factor)
+        };
         self.sizes.iter().all(is_number)
             && self.sizes.is_sorted_by(|one, next| one < next)
             && self.lines.iter().all(is_of_all)
@@ -236,9 +243,14 @@ mod tests {
         short.lines[0].factors.pop();
         let mut twice = whole.clone();
         twice.sizes[1] = twice.sizes[0];
-        let mut nothing = whole;
-        nothing.lines[0].factors[0] = 0.0;
-        assert!(!short.is_whole() && !twice.is_whole() && !nothing.is_whole());
+        let mut of_nobody = whole.clone();
+        of_nobody.lines[0].ranks = 0;
+        assert!(!short.is_whole() && !twice.is_whole() && !of_nobody.is_whole());
+        for factor in [0.0, 1e-300, 1e300, f64::NAN] {
+            let mut impossible = whole.clone();
+            impossible.lines[0].factors[0] = factor;
+            assert!(!impossible.is_whole());
+        }
     }
 
     #[test]

@@ -279,6 +279,42 @@ fn a_fit_whose_slowdown_lacks_a_factor_is_refused() {
 }
 
 #[test]
+fn a_fit_with_what_cannot_be_is_refused_with_a_short_reason() {
+    let whole: serde_json::Value = serde_json::from_str(SHIPPED_FIT).unwrap();
+    let refused = |place: &str, value: serde_json::Value| {
+        let mut fit = whole.clone();
+        *fit.pointer_mut(place).expect(place) = value;
+        let reason = Fit::from_text(&fit.to_string()).expect_err(place);
+        assert!(reason.len() < 500 && !reason.contains(char::is_control), "{reason:?}");
+        reason
+    };
+    for cost in ["/vendor/call_us", "/vendor/crowding", "/ours/wire", "/ours/codec_us_per_byte"] {
+        for value in [-1.0, 0.0, 1e300] {
+            assert!(refused(cost, value.into()).contains("a cost that cannot be"));
+        }
+    }
+    assert!(refused("/our_slowdown/lines/0/factors/0", 1e300.into()).contains("a factor"));
+    for (place, value) in [
+        ("/source", "\u{1b}[2J".into()),
+        ("/scope/datatypes/0", "a\nb".into()),
+        ("/errors/missed/0/link", "\u{7f}".into()),
+        ("/errors/sizes/0/ours/times", u64::MAX.into()),
+        ("/scope/gbps", serde_json::json!([-1.0, 10.0])),
+    ] {
+        assert!(refused(place, value).contains("a scope or errors that cannot be"), "{place}");
+    }
+    refused("/vendor", serde_json::json!({ "\u{1b}[2J": 1 }));
+    refused("/vendor/call_us", "x".repeat(100_000).into());
+}
+
+#[test]
+fn a_fit_is_read_as_it_was_written() {
+    for fit in [h200(), emulator()] {
+        assert_eq!(Fit::from_text(&fit.to_text()).as_ref(), Ok(fit));
+    }
+}
+
+#[test]
 fn a_larger_tensor_never_takes_less_time_and_a_faster_link_never_more() {
     for (nodes, gbps) in [(2, 1.0), (3, 10.0), (4, 25.0), (8, 100.0), (64, 400.0)] {
         let at = |kib: usize, gbps: f64| {

@@ -83,8 +83,13 @@ impl Record {
     }
 }
 
-/// The record in a line of a log, if there is one.
+/// The record in a line of a log, if there is one. Its texts can be shown: no control characters.
 pub fn parse_line(line: &str) -> Option<Record> {
     let (_, json) = line.split_once(WORD)?;
-    serde_json::from_str(json.trim_end()).ok()
+    serde_json::from_str(json.trim_end()).ok().filter(is_shown_as_it_is)
+}
+
+fn is_shown_as_it_is(record: &Record) -> bool {
+    let class = record.class.iter().flat_map(|class| [&class.collective, &class.datatype]);
+    class.chain([&record.communicator, &record.reason]).all(|text| !text.contains(char::is_control))
 }

@@ -62,6 +62,16 @@ fn other_lines_and_damaged_ones_hold_no_record() {
 }
 
 #[test]
+fn a_line_whose_texts_have_control_characters_holds_no_record() {
+    let line = record().to_line();
+    for text in ["00000000000000ff", "a rank said", "AllReduce", "bfloat16"] {
+        for control in ["\\u001b[2J", "\\n", "\u{7f}", "\u{9b}"] {
+            assert_eq!(parse_line(&line.replace(text, control)), None, "{control:?} for {text}");
+        }
+    }
+}
+
+#[test]
 fn a_class_is_named_by_what_people_know_of_it() {
     let name = ClassName::from(Class::of(Element::F16, 0));
     assert_eq!((name.collective.as_str(), name.datatype.as_str()), ("AllReduce", "float16"));

@@ -141,12 +141,21 @@ fn measured_band(text: &mut String, scale: &Scale, fit: &Fit) {
     say(text, "faint", (from + 4.0, BOTTOM - 6.0), "start", "measured");
 }
 
+/// From one line of the grid to the next.
+fn gain_step(highest: f64) -> f64 {
+    match highest {
+        ..=3.0 => 0.5,
+        ..=20.0 => 1.0,
+        _ => decade(highest),
+    }
+}
+
 fn axes(text: &mut String, scale: &Scale, link: &str, min_speedup: f64) {
     let mut gain = 0.0;
     while gain <= scale.highest {
         stroke(text, if gain == 1.0 { "one" } else { "grid" }, (LEFT, scale.y(gain)), (RIGHT, scale.y(gain)));
         say(text, "faint", (LEFT - 8.0, scale.y(gain) + 4.0), "end", &format!("{gain}x"));
-        gain += if scale.highest > 3.0 { 1.0 } else { 0.5 };
+        gain += gain_step(scale.highest);
     }
     let limit = scale.y(min_speedup);
     stroke(text, "limit", (LEFT, limit), (RIGHT, limit));
@@ -214,4 +223,17 @@ fn say(text: &mut String, class: &str, (x, y): (f64, f64), anchor: &str, said: &
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_gain_has_few_lines() {
+        assert_eq!([2.0, 3.0, 3.5, 20.0, 20.5, 1737.0].map(gain_step), [0.5, 0.5, 1.0, 1.0, 10.0, 1000.0]);
+        for highest in [1.5, 20.0, 99.5, 1e6, 1e15] {
+            assert!(highest / gain_step(highest) <= 20.0, "{highest}");
+        }
+    }
 }
