@@ -128,17 +128,9 @@ fn another_setting_on_one_rank_is_off_everywhere_and_named() {
 fn a_rank_that_cannot_compress_is_off_everywhere_and_says_why() {
     let hubs = hubs(3);
     let players = table(&hubs);
-    let settled: Vec<_> = std::thread::scope(|scope| {
-        let run = |player: &Player| {
-            player.seat.wait_until_hello_is_sent(Instant::now() + LONG);
-            match player.rank {
-                2 => player.seat.prepared(Err("no memory for the arena".into())),
-                _ => player.prepare(),
-            }
-            player.finish_creation()
-        };
-        let threads: Vec<_> = players.iter().map(|player| scope.spawn(move || run(player))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    let settled = create_all_as(&players, |player| match player.rank {
+        2 => player.seat.prepared(Err("no memory for the arena".into())),
+        _ => player.prepare(),
     });
     for settled in settled {
         assert!(is_off(&settled) && reason(&settled).contains("no memory for the arena"), "{settled:?}");
@@ -149,6 +141,9 @@ fn a_rank_that_cannot_compress_is_off_everywhere_and_says_why() {
 fn peers_that_cannot_be_connected_break_the_communicator_everywhere() {
     let hubs = hubs(2);
     let players = table(&hubs);
+    for player in &players {
+        assert!(player.seat.wait_until_hello_is_sent(Instant::now() + LONG));
+    }
     players.iter().for_each(Player::prepare);
     for player in &players {
         assert!(matches!(player.seat.wait(), Settled::Connect { .. }));

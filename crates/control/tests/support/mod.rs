@@ -5,7 +5,7 @@ use airamp_agreement::{Capable, Gate, Hello, Order, Plan, Rank, Settled, Term, V
 use airamp_control::{Brain, Cut, Hub, Invitation, Log, Options, Seat, Timeouts};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 pub const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -184,8 +184,20 @@ impl Player {
 
 /// All players create at once, each on a thread of its own.
 pub fn create_all(players: &[Player]) -> Vec<Settled> {
+    create_all_as(players, Player::prepare)
+}
+
+/// Nobody is prepared before all have said Hello, as the vendor's init would see to: from then on there is only a grace.
+pub fn create_all_as(players: &[Player], prepare: impl Fn(&Player) + Sync) -> Vec<Settled> {
+    let hellos = Barrier::new(players.len());
+    let create = |player: &Player| {
+        player.seat.wait_until_hello_is_sent(Instant::now() + LONG);
+        hellos.wait();
+        prepare(player);
+        player.finish_creation()
+    };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = players.iter().map(|player| scope.spawn(|| player.create())).collect();
+        let threads: Vec<_> = players.iter().map(|player| scope.spawn(|| create(player))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     })
 }
