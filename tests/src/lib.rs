@@ -19,6 +19,7 @@ pub mod packages;
 pub mod process;
 pub mod prometheus;
 pub mod scenario;
+pub mod standstill;
 pub mod tuned;
 
 pub use artifacts::{airamp, airampd, emulator_dir, interposer, rank_program};

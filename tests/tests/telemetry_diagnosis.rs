@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 use airamp_observer::view::{Bound, CommunicatorState, Finding, FindingKind, Job, Node, Rank};
 use airamp_observer::{Observer, Options};
 use airamp_tests::live::LiveJob;
+use airamp_tests::standstill;
 use tempfile::TempDir;
 
 const RANKS: u32 = 4;
 const LIMIT: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(250);
+/// A rank is late by a second: on a machine that stands still for nearly as long any one may be.
+const STILL: Duration = Duration::from_millis(800);
 
 /// An observer of one folder, and all that it has found so far.
 struct Watcher {
@@ -94,9 +97,12 @@ fn at_work(base: &Path, name: &str, arguments: &[&str], hang_after: Duration) ->
     (live, watcher)
 }
 
-/// Stops a rank for two seconds while looking on.
-#[track_caller]
 fn assert_named_when_stopped(name: &str, arguments: &[&str]) {
+    standstill::unless_for(STILL, || assert_named_at_once_and_alone(name, arguments));
+}
+
+/// Stops a rank for two seconds while looking on.
+fn assert_named_at_once_and_alone(name: &str, arguments: &[&str]) {
     const STOPPED: u32 = 2;
     let base = folder();
     let (live, mut watcher) = at_work(base.path(), name, arguments, Duration::from_secs(60));
@@ -151,54 +157,69 @@ fn a_rank_that_is_stopped_is_named_as_the_late_one_in_a_job_that_runs_ahead() {
 
 #[test]
 fn a_rank_that_leaves_out_a_collective_is_named_with_what_it_left_out() {
-    let base = folder();
-    let arguments = ["--compute-ms", "5", "--leave-out", "1:150"];
-    let (_live, mut watcher) = at_work(base.path(), "left-out", &arguments, Duration::from_secs(3));
-    let node = watcher.until("the hang", |node| find(node, FindingKind::Hang).is_some());
-    let finding = find(&node, FindingKind::Hang).expect("it was found");
-    eprintln!("{}", finding.text);
-    assert_eq!(
-        (&finding.ranks[..], finding.sequence, finding.job.as_str()),
-        (&[1][..], Some(150), "left-out")
-    );
-    let job = job(&node, "left-out").expect("the job");
-    let communicator =
-        job.communicators.iter().find(|one| one.name == finding.communicator).expect("it is named");
-    assert_eq!(communicator.state, CommunicatorState::Hung);
-    assert_eq!((&communicator.missing[..], communicator.behind_sequence), (&[1][..], Some(150)));
-    let hung = |finding: &&Finding| finding.kind == FindingKind::Hang;
-    assert!(watcher.found.iter().filter(hung).all(|finding| finding.ranks == [1]), "{:#?}", watcher.found);
+    standstill::unless_for(STILL, || {
+        let base = folder();
+        let arguments = ["--compute-ms", "5", "--leave-out", "1:150"];
+        let (_live, mut watcher) = at_work(base.path(), "left-out", &arguments, Duration::from_secs(3));
+        let node = watcher.until("the hang", |node| find(node, FindingKind::Hang).is_some());
+        let finding = find(&node, FindingKind::Hang).expect("it was found");
+        eprintln!("{}", finding.text);
+        assert_eq!(
+            (&finding.ranks[..], finding.sequence, finding.job.as_str()),
+            (&[1][..], Some(150), "left-out")
+        );
+        let job = job(&node, "left-out").expect("the job");
+        let communicator =
+            job.communicators.iter().find(|one| one.name == finding.communicator).expect("it is named");
+        assert_eq!(communicator.state, CommunicatorState::Hung);
+        assert_eq!((&communicator.missing[..], communicator.behind_sequence), (&[1][..], Some(150)));
+        let hung = |finding: &&Finding| finding.kind == FindingKind::Hang;
+        assert!(
+            watcher.found.iter().filter(hung).all(|finding| finding.ranks == [1]),
+            "{:#?}",
+            watcher.found
+        );
+    });
 }
 
 #[test]
 fn a_rank_that_is_killed_is_named_as_the_one_that_is_gone() {
-    let base = folder();
-    let arguments = ["--compute-ms", "5", "--stay"];
-    let (live, mut watcher) = at_work(base.path(), "killed", &arguments, Duration::from_secs(3));
-    live.signal(3, libc::SIGKILL);
-    let gone = |finding: &Finding| matches!(finding.kind, FindingKind::Hang | FindingKind::DeadProcess);
-    let node =
-        watcher.until("the dead rank", |node| node.findings.iter().any(|one| gone(one) && one.ranks == [3]));
-    let finding = node.findings.iter().find(|one| gone(one)).expect("it was found");
-    eprintln!("{:?}: {}", finding.kind, finding.text);
-    assert_eq!(finding.job, "killed");
-    assert!(finding.sequence.is_some_and(|sequence| sequence > 1), "{finding:#?}");
-    watcher.watch_for(Duration::from_secs(4));
-    assert!(watcher.found.iter().filter(|one| gone(one)).all(|one| one.ranks == [3]), "{:#?}", watcher.found);
+    standstill::unless_for(STILL, || {
+        let base = folder();
+        let arguments = ["--compute-ms", "5", "--stay"];
+        let (live, mut watcher) = at_work(base.path(), "killed", &arguments, Duration::from_secs(3));
+        live.signal(3, libc::SIGKILL);
+        let gone = |finding: &Finding| matches!(finding.kind, FindingKind::Hang | FindingKind::DeadProcess);
+        let node = watcher
+            .until("the dead rank", |node| node.findings.iter().any(|one| gone(one) && one.ranks == [3]));
+        let finding = node.findings.iter().find(|one| gone(one)).expect("it was found");
+        eprintln!("{:?}: {}", finding.kind, finding.text);
+        assert_eq!(finding.job, "killed");
+        assert!(finding.sequence.is_some_and(|sequence| sequence > 1), "{finding:#?}");
+        watcher.watch_for(Duration::from_secs(4));
+        assert!(
+            watcher.found.iter().filter(|one| gone(one)).all(|one| one.ranks == [3]),
+            "{:#?}",
+            watcher.found
+        );
+    });
 }
 
 #[test]
 fn a_rank_that_computes_longer_in_each_step_is_named_as_what_the_job_waits_for() {
-    let base = folder();
-    let arguments = ["--compute-ms", "10", "--slow", "1:20", "--bytes", "262144"];
-    let (_live, mut watcher) = at_work(base.path(), "straggler", &arguments, Duration::from_secs(60));
-    let bound = |node: &Node| job(node, "straggler").is_some_and(|job| job.bound_by.what == Bound::Straggler);
-    let node = watcher.until("the straggler", bound);
-    let why = job(&node, "straggler").map(|job| job.bound_by.why.clone()).expect("the job");
-    eprintln!("{why}");
-    assert!(why.contains("rank 1"), "{why}");
-    // At a single look another may have been later, on a busy machine.
-    watcher.until("rank 1 as the slowest", |node| job(node, "straggler").and_then(slowest) == Some(1));
+    standstill::unless_for(STILL, || {
+        let base = folder();
+        let arguments = ["--compute-ms", "10", "--slow", "1:20", "--bytes", "262144"];
+        let (_live, mut watcher) = at_work(base.path(), "straggler", &arguments, Duration::from_secs(60));
+        let bound =
+            |node: &Node| job(node, "straggler").is_some_and(|job| job.bound_by.what == Bound::Straggler);
+        let node = watcher.until("the straggler", bound);
+        let why = job(&node, "straggler").map(|job| job.bound_by.why.clone()).expect("the job");
+        eprintln!("{why}");
+        assert!(why.contains("rank 1"), "{why}");
+        // At a single look another may have been later, on a busy machine.
+        watcher.until("rank 1 as the slowest", |node| job(node, "straggler").and_then(slowest) == Some(1));
+    });
 }
 
 fn slowest(job: &Job) -> Option<u32> {
@@ -208,20 +229,23 @@ fn slowest(job: &Job) -> Option<u32> {
 
 #[test]
 fn a_healthy_job_with_jitter_is_not_accused_of_anything() {
-    let base = folder();
-    let arguments = ["--compute-ms", "10", "--jitter-ms", "10", "--bytes", "262144"];
-    let (_live, mut watcher) = at_work(base.path(), "healthy", &arguments, Options::default().hang_after);
-    watcher.watch_for(Duration::from_secs(20));
-    // On a machine that gets busier a call may really take much longer than those before it, a rank really come late, and
-    // all steps really take longer; the claims about made-up times say when these are false.
-    let may_be = [FindingKind::LatencySpike, FindingKind::LateCall, FindingKind::SlowerPace];
-    let false_ones: Vec<_> = watcher.found.iter().filter(|finding| !may_be.contains(&finding.kind)).collect();
-    assert!(false_ones.is_empty(), "{false_ones:#?}");
-    let node = watcher.look();
-    assert!(calls(&node, "healthy") > 500, "{:#?}", node.totals);
-    assert!(
-        job(&node, "healthy").is_some_and(|job| job.bound_by.what != Bound::Straggler),
-        "{:#?}",
-        node.jobs
-    );
+    standstill::unless_for(STILL, || {
+        let base = folder();
+        let arguments = ["--compute-ms", "10", "--jitter-ms", "10", "--bytes", "262144"];
+        let (_live, mut watcher) = at_work(base.path(), "healthy", &arguments, Options::default().hang_after);
+        watcher.watch_for(Duration::from_secs(20));
+        // On a machine that gets busier a call may really take much longer than those before it, a rank really come late, and
+        // all steps really take longer; the claims about made-up times say when these are false.
+        let may_be = [FindingKind::LatencySpike, FindingKind::LateCall, FindingKind::SlowerPace];
+        let false_ones: Vec<_> =
+            watcher.found.iter().filter(|finding| !may_be.contains(&finding.kind)).collect();
+        assert!(false_ones.is_empty(), "{false_ones:#?}");
+        let node = watcher.look();
+        assert!(calls(&node, "healthy") > 500, "{:#?}", node.totals);
+        assert!(
+            job(&node, "healthy").is_some_and(|job| job.bound_by.what != Bound::Straggler),
+            "{:#?}",
+            node.jobs
+        );
+    });
 }
