@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::comparison::Presence;
 use crate::process::{Outcome, Run, free_port};
 use crate::rank_program;
+use crate::scenario::patient;
 
 /// Generous, for two busy cores.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -34,7 +35,7 @@ impl LiveJob {
         arguments: &[&str],
         adjust: impl Fn(u32, Run) -> Run,
     ) -> Self {
-        let run = Run::new(rank_program()).arg("steps").args(arguments);
+        let run = patient(Run::new(rank_program()).arg("steps").args(arguments));
         let run =
             Presence::Preloaded.applied_to(run).env("AIRAMP_TELEMETRY_DIR", base).env("AIRAMP_JOB", name);
         let run = run.env("WORLD_SIZE", ranks.to_string()).env("NCCL_SOCKET_IFNAME", "lo");

@@ -58,6 +58,11 @@ impl Run {
         self
     }
 
+    /// Where nothing has set it.
+    pub fn env_or(self, name: &str, value: &str) -> Self {
+        if self.env.iter().any(|(set, _)| set == name) { self } else { self.env(name, value) }
+    }
+
     /// Adds to `LD_PRELOAD`; the first one named comes first.
     pub fn preload(mut self, library: impl AsRef<Path>) -> Self {
         self.preload.push(library.as_ref().to_path_buf());

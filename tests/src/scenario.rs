@@ -196,13 +196,19 @@ impl Scenario {
     }
 }
 
+/// With a time-out that no busy machine reaches: whoever wants it to end a wait sets it before.
+pub fn patient(run: Run) -> Run {
+    run.env_or("AIRAMP_CONSENSUS_TIMEOUT_MS", "60000")
+}
+
 /// The run with the plan for tests.
 pub fn planned(run: Run) -> Run {
-    run.env("AIRAMP_TEST_PLAN", "forced")
+    patient(run).env("AIRAMP_TEST_PLAN", "forced")
 }
 
 /// Those of a job that compresses, whoever asks for it.
 pub fn settings(run: Run) -> Run {
+    let run = patient(run);
     run.env("AIRAMP_MIN_BYTES", MIN_BYTES).env("AIRAMP_ARENA_BYTES", ARENA_BYTES).env("AIRAMP_LOG", "info")
 }
 

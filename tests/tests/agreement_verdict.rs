@@ -7,17 +7,10 @@ use airamp_tests::scenario::{Came, Report, Scenario};
 use airamp_tests::tuned::{Tuned, assert_exact, assert_off, why_off};
 use airamp_tests::{Outcome, Run};
 
-/// Long enough for eight processes on two busy cores, short enough for tests.
-const WAITS_MS: &str = "4000";
+const STEPS: [&str; 4] = ["--steps", "12", "--tensors", "float32:65536,float16:20000"];
 
 fn job(ranks: u32) -> Scenario {
-    let job = Scenario::new("tuned-loop", ranks).args(&[
-        "--steps",
-        "12",
-        "--tensors",
-        "float32:65536,float16:20000",
-    ]);
-    job.env("AIRAMP_CONSENSUS_TIMEOUT_MS", WAITS_MS)
+    Scenario::new("tuned-loop", ranks).args(&STEPS)
 }
 
 /// A job in which something is done to one rank.
@@ -37,7 +30,7 @@ fn assert_off_because(outcomes: &[Outcome], words: &[&str]) {
 #[test]
 fn two_to_eight_processes_agree_and_compress() {
     for ranks in 2..=8 {
-        let outcomes = Scenario::new("fault", ranks).env("AIRAMP_CONSENSUS_TIMEOUT_MS", "20000").compressed();
+        let outcomes = Scenario::new("fault", ranks).compressed();
         for outcome in &outcomes {
             let report = Report::of(outcome);
             assert!(report.all(Came::Compressed), "{outcome}");
@@ -200,11 +193,16 @@ fn a_rank_without_memory_leaves_the_job_exact_and_is_named() {
     }
 }
 
+/// The others hear nothing of it, and wait for the time-out.
 #[test]
 fn a_panic_of_ours_in_creation_leaves_the_job_exact() {
     for place in ["ncclGetUniqueId:after", "ncclCommInitRank:before", "ncclCommInitRank:after"] {
         for which in [0, 1] {
-            assert_exact(&with_one(2, which, |run| run.env("AIRAMP_INJECT_PANIC", place)));
+            let hasty = job(2).env("AIRAMP_CONSENSUS_TIMEOUT_MS", "4000");
+            assert_exact(&hasty.in_mode_but("on", |rank, run| match rank == which {
+                true => run.env("AIRAMP_INJECT_PANIC", place),
+                false => run,
+            }));
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use airamp_tests::scenario::patient;
 use airamp_tests::{
     Outcome, Run, artifacts, emulator_dir, interposer, package_dir, rank_program, skip_outside_ci,
 };
@@ -32,7 +33,7 @@ fn ranks(library: &Path, calls: &str, adjust: impl Fn(Run) -> Run) -> Option<Vec
         .env("AIRAMP_EMU_LINK_GBPS", SLOW_LINK)
         .env("AIRAMP_TELEMETRY_DIR", folder.path())
         .time_limit(Duration::from_secs(120));
-    Some(adjust(run).run_ranks(2).iter().map(report).collect())
+    Some(patient(adjust(run)).run_ranks(2).iter().map(report).collect())
 }
 
 fn report(outcome: &Outcome) -> Value {
@@ -85,7 +86,7 @@ fn a_preloaded_library_that_was_not_asked_to_compress_changes_no_bit() {
 
 /// What rank 0 tells of two ranks that run a program of `airamp-rank` with the cache in `folder`.
 fn with_cache(folder: &Path, program: &str) -> Value {
-    let outcomes = Run::new(rank_program())
+    let outcomes = patient(Run::new(rank_program()))
         .args(["scenario", program, "--steps", "150", "--after-decided", "5"])
         .args(["--tensors", "float32:1048576,float16:1048576,bfloat16:1048576"])
         .preload(interposer())
