@@ -1,7 +1,9 @@
 //! The environment of a started program: ours in front of what the user had, never instead of it.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +13,8 @@ use crate::artifacts::{self, Artifact};
 
 const PRELOAD: &str = "LD_PRELOAD";
 const NCCL_PATH: &str = "AIRAMP_NCCL_PATH";
+/// Below those that Linux gives to sockets that name none.
+const PORTS: Range<u16> = 10_240..32_768;
 /// Where the loader splits it.
 const PRELOAD_SEPARATORS: &[u8] = b": ";
 
@@ -129,9 +133,17 @@ impl Rendezvous {
     }
 }
 
-/// A port that is free now. Nobody can promise that it still is when rank 0 listens on it.
+/// A port that is free now, and none that Linux gives out by itself. Nobody can promise that it still is free when rank 0
+/// listens on it; to hold it until then would keep out a program that listens without `SO_REUSEADDR`.
 fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    let count = PORTS.end - PORTS.start;
+    let start = (RandomState::new().hash_one(0) % u64::from(count)) as u16;
+    let ports = (0..count).map(|step| PORTS.start + (start + step) % count);
+    let mut free = ports.filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    match free.next() {
+        Some(port) => Ok(port),
+        None => Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port()),
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +166,13 @@ mod tests {
         let ours = "/a/libairamp_accel.so";
         let held = "/b/x.so:/a/libairamp_accel.so /c/libairamp_accel.so";
         assert_eq!(preloaded(ours, held), "/a/libairamp_accel.so:/b/x.so");
+    }
+
+    #[test]
+    fn a_free_port_can_be_listened_on_and_is_none_that_linux_gives_out() {
+        let port = free_port().expect("a port");
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("free");
+        assert!(PORTS.contains(&port), "{port}");
     }
 
     #[test]
