@@ -184,11 +184,13 @@ class Updates(Page):
         self.looks_again()
 
     def stays_silent(self, served):
-        """A request under way may still arrive; after that none may."""
-        time.sleep(1)
-        asked = served.asked
-        time.sleep(3)
-        self.assertEqual(served.asked, asked)
+        """Requests under way may still arrive, late on a busy machine; then none comes for three seconds."""
+        deadline = time.monotonic() + 30
+        asked = None
+        while served.asked != asked:
+            self.assertLess(time.monotonic(), deadline, "it keeps asking")
+            asked = served.asked
+            time.sleep(3)
 
     def test_focus_selection_and_scrolling_survive_an_update(self):
         self.show(self.serve())

@@ -12,6 +12,7 @@ import json
 import math
 import pathlib
 import re
+import socket
 import threading
 import time
 import urllib.parse
@@ -34,6 +35,14 @@ def page():
     return html, policy
 
 
+def held_port():
+    """A port that is nobody else's, for a server to listen on again and again: HTTPServer sets SO_REUSEADDR."""
+    held = socket.socket()
+    held.bind(("127.0.0.1", 0))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
+
+
 class StandIn:
     """Serves on a free port of 127.0.0.1. `change(node)` alters what it says next."""
 
@@ -49,11 +58,12 @@ class StandIn:
         self.lock = threading.Lock()
         self._move_to_now()
         self.history = {job["label"]: self._past(job, looks) for job in self.node["jobs"]}
-        self.server = self._start(0)
-        self.port = self.server.server_address[1]
+        self.held = held_port()
+        self.port = self.held.getsockname()[1]
+        self.server = self._start()
         self.address = f"http://127.0.0.1:{self.port}"
 
-    def _start(self, port):
+    def _start(self):
         stand_in = self
 
         class Answer(http.server.BaseHTTPRequestHandler):
@@ -65,7 +75,7 @@ class StandIn:
             def log_message(self, *_):
                 pass
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answer)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Answer)
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
@@ -185,4 +195,4 @@ class StandIn:
 
     def restart(self):
         self.gone = False
-        self.server = self._start(self.port)
+        self.server = self._start()
