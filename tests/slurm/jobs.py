@@ -87,6 +87,13 @@ def start(cluster):
     return job
 
 
+def told(cluster, processes, *words):
+    """What they answer to the order, once so many do: one that has not within two seconds is left out."""
+    said = []
+    until(lambda: said.append(cluster.ask(*words)) or said[-1].count("was told") == processes)
+    return said[-1]
+
+
 def look(cluster, job):
     """What can be seen of the jobs while they run."""
     seen = {name: job[name].runs(2) for name in ["second", "cancelled", "killed", "no_daemon", "alone", "bare"]}
@@ -101,7 +108,7 @@ def look(cluster, job):
         "vllm": watched(9402, job["vllm"].number, [[0], []])["n1"],
         "metrics": [line for line in scrape("n1", 9400).splitlines() if f'workload="{number}"' in line and "_info{" in line],
         "status": cluster.ask(*inside, "status", "--once"),
-        "disable": cluster.ask(*inside, "disable", "--job", number),
+        "disable": told(cluster, 2, *inside, "disable", "--job", number),
     }
 
 
