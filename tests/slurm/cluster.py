@@ -40,6 +40,7 @@ DefMemPerCPU=100
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_min_interval=0,sched_interval=1,bf_interval=1
 ReturnToService=2
+MessageTimeout=60
 KillWait=20
 MinJobAge=300
 CompleteWait=0

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use airamp_tests::daemon::Daemon;
 use airamp_tests::http;
 use airamp_tests::live::Live;
+use airamp_tests::process::free_port;
 use airamp_tests::{End, Run, airampd, skip_outside_ci};
 
 const MIB: u64 = 1 << 20;
@@ -30,12 +31,12 @@ fn it_ends_with_zero_when_asked_to_and_says_nothing() {
 
 #[test]
 fn it_listens_again_at_once_where_it_has_just_ended() {
-    let first = Daemon::start();
-    let address = first.address;
+    let address = format!("127.0.0.1:{}", free_port());
+    let first = Daemon::listening(&address, |_, run| run);
     assert_eq!(first.get("/metrics").status, 200);
     first.signal(libc::SIGTERM);
     first.finish().assert_success();
-    let second = Daemon::listening(&address.to_string(), |_, run| run);
+    let second = Daemon::listening(&address, |_, run| run);
     assert_eq!(second.get("/metrics").status, 200);
 }
 

@@ -335,7 +335,9 @@ mod bystanders {
         }
         let dir = tempfile::tempdir().expect("a temporary folder");
         let copy = dir.path().join("never");
-        fs::copy(program, &copy).expect("a copy");
+        // By a child: while this process held it open for writing, a child of another test could, and it would not be executed.
+        let copied = Command::new("cp").arg(program).arg(&copy).status().expect("cp");
+        assert!(copied.success(), "{copied}");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("mode");
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).expect("mode");
         Some(dir)

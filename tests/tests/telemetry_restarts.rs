@@ -41,6 +41,10 @@ impl Counters {
         self.last.iter().filter(|(name, _)| wanted(name)).map(|(_, value)| value).sum()
     }
 
+    fn looks(&self) -> f64 {
+        self.last["airampd_looks_total"]
+    }
+
     /// Scrapes until so many calls are counted.
     #[track_caller]
     fn until(&mut self, daemon: &Daemon, calls: f64) {
@@ -107,8 +111,11 @@ fn no_counter_goes_backwards_while_a_jobs_ranks_end_are_killed_and_come_again() 
         live.signal(0, libc::SIGKILL);
         counters.scrape(&daemon);
         drop(live);
-        let end = Instant::now() + Duration::from_secs(3);
-        while Instant::now() < end {
+        counters.scrape(&daemon);
+        // Two whole looks at least, so that all that it did is counted.
+        let (end, looks) = (Instant::now() + Duration::from_secs(3), counters.looks());
+        while Instant::now() < end || counters.looks() < looks + 3.0 {
+            assert!(Instant::now() < end + LIMIT, "{} looks", counters.looks());
             counters.scrape(&daemon);
             thread::sleep(EVERY);
         }

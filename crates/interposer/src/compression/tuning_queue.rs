@@ -115,7 +115,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::{Duration, Instant};
 
-    const LONG: Duration = Duration::from_secs(10);
+    const LONG: Duration = Duration::from_secs(60);
 
     pub(super) fn settle(queue: &Queue) {
         let deadline = Instant::now() + LONG;
