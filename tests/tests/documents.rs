@@ -1,15 +1,18 @@
 //! The documents keep their promises: every relative link and anchor leads somewhere, every command in a fence that says
-//! `sh run` runs on the emulator as it stands, and the guide names no setting and no metric that there is not.
+//! `sh run` runs on the emulator as it stands, those in one that says `sh stand-in` run with stand-ins for launchers and
+//! frameworks, and the guide names no setting and no metric that there is not.
 //! Links to other sites are not followed: a test asks nothing of the network.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use airamp_tests::packages::{have, tree};
 use airamp_tests::process::free_port;
 use airamp_tests::{Run, airamp, package_dir};
+use tempfile::TempDir;
 
 /// All commands of one page together; generous, for two busy cores.
 const PAGE_LIMIT: Duration = Duration::from_secs(180);
@@ -154,20 +157,52 @@ fn a_link_to_nothing_is_found_and_one_in_code_is_none() {
     assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a-b_c-d", "e-f", "e-f-1"]);
 }
 
+/// Launchers and frameworks that are not here, or have no GPU here. Each wants the library: preloaded, named as NCCL, or in
+/// its arguments.
+const FRAMEWORKS: [&str; 5] = ["torchrun", "deepspeed", "vllm", "python3", "mpirun"];
+/// Those that only start something elsewhere.
+const SCHEDULERS: [&str; 2] = ["srun", "sbatch"];
+
+/// A folder of programs that stand in for them; each keeps a line of what it was told.
+fn stand_ins(folder: &Path) -> PathBuf {
+    let programs = folder.join("stand-ins");
+    fs::create_dir(&programs).expect("a folder in it");
+    let wants_library = "case \"${LD_PRELOAD:-}${VLLM_NCCL_SO_PATH:-}$*\" in *libairamp_accel.so*) ;; *)\n\
+         echo \"$0: the library is not preloaded\" >&2; exit 9 ;; esac\n";
+    for (names, check) in [(&FRAMEWORKS[..], wants_library), (&SCHEDULERS[..], "")] {
+        for name in names {
+            let script = format!("#!/bin/sh\n{check}echo \"{name} $*\" >> '{}'\n", told(folder).display());
+            let path = programs.join(name);
+            fs::write(&path, script).expect("a script");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("an executable");
+        }
+    }
+    programs
+}
+
+fn told(folder: &Path) -> PathBuf {
+    folder.join("told")
+}
+
 /// Runs a page's marked blocks, in order and each in a shell of its own, in one folder of the test's own.
 fn run_page(page: &Path, blocks: &[String]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
+    run_blocks(page, blocks, &folder, None);
+}
+
+fn run_blocks(page: &Path, blocks: &[String], folder: &TempDir, first_in_path: Option<&Path>) {
     let telemetry = folder.path().join("telemetry");
     fs::create_dir(&telemetry).expect("a folder in it");
     let settings = folder.path().join("airamp.conf");
     fs::write(&settings, "").expect("a file in it");
     let bin = airamp().parent().expect("a folder").to_path_buf();
     let path = std::env::var("PATH").unwrap_or_default();
+    let first = first_in_path.map(|programs| format!("{}:", programs.display())).unwrap_or_default();
     for (number, block) in blocks.iter().enumerate() {
         let script = format!("cd '{}'\n{block}", folder.path().display());
         let outcome = Run::new("bash")
             .args(["-e", "-u", "-o", "pipefail", "-c", &script])
-            .env("PATH", format!("{}:{path}", bin.display()))
+            .env("PATH", format!("{first}{}:{path}", bin.display()))
             .env("HOME", folder.path())
             .env("AIRAMP_CONFIG", &settings)
             .env("AIRAMP_TELEMETRY_DIR", &telemetry)
@@ -195,6 +230,31 @@ fn every_command_that_is_marked_to_be_run_runs_on_the_emulator() {
         run_page(&page, &blocks);
     }
     assert!(run >= 10, "only {run} blocks are marked");
+}
+
+/// Of a command that fails with 1 (`airamp doctor` where something is missing) only that it is one is shown.
+#[test]
+fn every_command_around_a_framework_runs_with_something_that_stands_in_for_it() {
+    airamp_tests::emulator_dir();
+    let (mut run, mut started) = (0, BTreeSet::new());
+    for (page, text) in documents() {
+        let code = parts(&text).code.into_iter();
+        let marked = code.filter(|(info, _)| info.split(' ').collect::<Vec<_>>() == ["sh", "stand-in"]);
+        let tolerant = |(_, code)| format!("set +e -E\ntrap '[ $? -lt 2 ] || exit 3' ERR\n{code}true\n");
+        let blocks: Vec<String> = marked.map(tolerant).collect();
+        if blocks.is_empty() {
+            continue;
+        }
+        run += blocks.len();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let programs = stand_ins(folder.path());
+        run_blocks(&page, &blocks, &folder, Some(&programs));
+        let told = fs::read_to_string(told(folder.path())).unwrap_or_default();
+        started.extend(told.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)));
+    }
+    assert!(run >= 15, "only {run} blocks are marked");
+    let known: BTreeSet<String> = FRAMEWORKS.iter().chain(&SCHEDULERS).map(ToString::to_string).collect();
+    assert_eq!(started, known, "what was started (left) and what stands ready (right)");
 }
 
 /// The words of a text that begin so and go on with letters of `rest`.
