@@ -273,9 +273,9 @@ impl Entry {
         (result != NcclResult::SUCCESS).then_some(result)
     }
 
-    /// The error of one that others cannot be made from: the vendor would wait for peers that may wait for this rank
-    /// elsewhere. It must have been revoked first, so that nobody waits on it any more.
-    pub(crate) fn error_as_a_parent(&self) -> Option<NcclResult> {
+    /// The error of one that has failed and was not revoked. Others cannot be made from it: the vendor would wait for peers
+    /// that may wait for this rank elsewhere. It must have been revoked first, so that nobody waits on it any more.
+    pub(crate) fn own_failure(&self) -> Option<NcclResult> {
         self.poison().filter(|_| !self.is_interrupted.load(Ordering::SeqCst))
     }
 }

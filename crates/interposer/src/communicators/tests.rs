@@ -96,15 +96,15 @@ fn null_and_reserved_values_are_never_tracked() {
 #[test]
 fn nothing_is_made_from_a_communicator_that_has_failed_until_it_is_interrupted() {
     let known = insert(0x6a00_0000, &FACTS).unwrap();
-    assert_eq!(known.entry.error_as_a_parent(), None);
+    assert_eq!(known.entry.own_failure(), None);
     known.poison_as(NcclResult::REMOTE_ERROR);
-    assert_eq!(known.entry.error_as_a_parent(), Some(NcclResult::REMOTE_ERROR));
+    assert_eq!(known.entry.own_failure(), Some(NcclResult::REMOTE_ERROR));
     known.interrupt();
-    assert_eq!(known.entry.error_as_a_parent(), None);
+    assert_eq!(known.entry.own_failure(), None);
     assert!(known.entry.is_poisoned(), "its calls fail all the same");
     let next = insert(0x6a00_0000, &FACTS).unwrap();
     next.poison_as(NcclResult::INTERNAL_ERROR);
-    assert_eq!(next.entry.error_as_a_parent(), Some(NcclResult::INTERNAL_ERROR));
+    assert_eq!(next.entry.own_failure(), Some(NcclResult::INTERNAL_ERROR));
     next.forget();
 }
 

@@ -76,11 +76,12 @@ fn end(
 ) -> NcclResult {
     let in_the_group = InTheGroup::of(thread, vendor, how);
     let end = || observe(thread, function, vendor, &Call::Group(how), forward);
-    let failed = first_error(thread.take_group_error(vendor), drop_unusable(calls));
+    let refused = thread.take_group_error(vendor);
+    let failed = first_error(refused, drop_unusable(calls));
     if !failed.is_accepted() {
-        abandon(calls, how, failed);
+        abandon(calls, how, failed, is_refusal(refused));
         let result = end();
-        in_the_group.settle(result, failed, is_refusal(failed));
+        in_the_group.settle(result, failed, is_refusal(refused));
         return first_error(failed, result);
     }
     if how == GroupCall::SimulateEnd || !calls.iter().any(awaits_its_turn) {
@@ -92,7 +93,7 @@ fn end(
     kept.returned();
     let whole = if startup::is_inert() || !result.is_accepted() {
         let failed = if result.is_accepted() { NcclResult::INTERNAL_ERROR } else { result };
-        abandon(calls, how, failed);
+        abandon(calls, how, failed, is_refusal(failed));
         failed
     } else {
         first_error(result, Group { thread, function, vendor, calls, streams }.run())
@@ -122,10 +123,10 @@ fn hand_over(
     result
 }
 
-/// The group has failed: no call that still waits takes effect. The peers have issued theirs, unless the
-/// application is to blame.
-fn abandon(calls: &mut [Held], how: GroupCall, result: NcclResult) {
-    if how == GroupCall::End && !is_refusal(result) {
+/// The group has failed: no call that still waits takes effect. The peers have issued theirs, unless a call was refused,
+/// for which the application is to blame. It is not where a communicator ends meanwhile, whatever error that gives.
+fn abandon(calls: &mut [Held], how: GroupCall, result: NcclResult, refused: bool) {
+    if how == GroupCall::End && !refused {
         fail_those(calls, |held| held.state == State::Waiting, result);
     }
     choose(calls, |_| true);
@@ -202,12 +203,12 @@ impl Group<'_> {
                 },
                 None => return NcclResult::INTERNAL_ERROR,
             };
-            result = first_error(result, part);
-            result = first_error(result, drop_unusable(self.calls));
+            let refused = is_refusal(part);
+            result = first_error(part, drop_unusable(self.calls));
             if !result.is_accepted() {
                 // What waits has indices above that of the call that failed, which is free again.
                 fail_posted(self.calls);
-                abandon(self.calls, GroupCall::End, result);
+                abandon(self.calls, GroupCall::End, result, refused);
                 return result;
             }
         }

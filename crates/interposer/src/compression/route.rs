@@ -354,14 +354,15 @@ fn is_taken_back(comm: Comm) -> bool {
 fn error_of_parent(call: &Call) -> Option<NcclResult> {
     match *call {
         Call::Derive { parent, .. } if !call.aborts_parent() => {
-            communicators::find(parent as usize)?.entry.error_as_a_parent()
+            communicators::find(parent as usize)?.entry.own_failure()
         }
         _ => None,
     }
 }
 
+/// One that was revoked is as the vendor says: it has not failed by itself.
 fn show_poison(comm: Comm, error: *mut NcclResult, result: NcclResult) {
-    let poison = communicators::find(comm as usize).and_then(|known| known.entry.poison());
+    let poison = communicators::find(comm as usize).and_then(|known| known.entry.own_failure());
     if let Some(poison) = poison.filter(|_| result == NcclResult::SUCCESS && !error.is_null()) {
         // SAFETY: the vendor has just written there.
         unsafe { error.write(poison) };

@@ -68,6 +68,8 @@ fn revoked(session: &mut Session) -> Result<Observed, RankError> {
     let refused = refused.enqueue(&session.nccl, comm.raw(), session.stream.raw());
     observed.expect(refused.is_err(), || "a revoked communicator took a call".into());
     observed.result = refused.err().and_then(|error| error.nccl_code()).unwrap_or(0);
+    let state = session.nccl.async_error(comm.raw())?;
+    observed.expect(state == 0, || format!("a revoked communicator says that it failed: {state}"));
     session.wait_for_everyone()?;
     comm.destroy()?;
     use_it(session, &session.comm, &mut observed)?;

@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use airamp_vendor_abi::nccl::{DataType, NcclResult};
+use airamp_vendor_abi::nccl::{Comm, DataType, NcclResult};
 
 use super::expected::Spec;
 use super::lifetimes::use_another;
@@ -17,9 +17,11 @@ use crate::error::RankError;
 use crate::nccl::Communicator;
 
 pub(super) fn cases(job: &Job) -> Vec<Case> {
-    let mut cases = vec![Case::new("endings/aborted_inside_an_open_group", aborted)];
+    let mut cases = vec![Case::new("endings/aborted_inside_an_open_group", |job| ended(job, Ending::Abort))];
     if job.nccl.functions.ncclCommRevoke.is_some() {
         cases.push(Case::new("endings/revoked", revoked));
+        cases.push(Case::new("endings/revoked_inside_an_open_group", |job| ended(job, Ending::Revoke)));
+        cases.push(Case::new("endings/revoked_by_another_thread", |job| ended(job, Ending::RevokeElsewhere)));
     }
     // A vendor looks at addresses when it uses them, and then it is too late for an error.
     if job.expectation.format.is_some() {
@@ -28,9 +30,18 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
     cases
 }
 
+#[derive(Clone, Copy)]
+enum Ending {
+    Abort,
+    Revoke,
+    /// By another thread, as a watchdog does.
+    RevokeElsewhere,
+}
+
 /// Nothing touches the communicator when the group ends. The rest of the group takes place, or the end
-/// is an error and nothing does, as with the vendor alone.
-fn aborted(job: &mut Job) -> Result<Seen, RankError> {
+/// is an error and nothing does, as with the vendor alone. Where the program itself did not end it in its group, peers may
+/// have made calls then that this rank has not, and where calls are compressed there are no more of them.
+fn ended(job: &mut Job, how: Ending) -> Result<Seen, RankError> {
     let (doomed, comm, mut seen) = (job.communicator()?, job.communicator()?, Seen::new());
     let int32 = |seed| Spec::sum(DataType::INT32, 5003).seeded(seed);
     let lost = Piece::all(job, &doomed, [spec(0), int32(0), spec(1)])?;
@@ -38,12 +49,17 @@ fn aborted(job: &mut Job) -> Result<Seen, RankError> {
     let pieces = Piece::all(job, &comm, [spec(2), int32(1), spec(3)])?;
     job.wait_for_everyone()?;
     let call = |comm: &Tracked, piece: &Piece| piece.call_without_effect(job, comm, &job.stream);
+    let mut revoked = None;
     let ended = job.group(|| {
         lost.iter().try_for_each(|piece| call(&doomed, piece))?;
         messages.send(job, &doomed, &job.stream)?;
         messages.receive(job, &doomed, &job.stream)?;
         pieces.iter().try_for_each(|piece| call(&comm, piece))?;
-        doomed.comm.abort()
+        match how {
+            Ending::Abort => doomed.comm.abort(),
+            Ending::Revoke => revoked.insert(doomed).comm.revoke(),
+            Ending::RevokeElsewhere => revoke_elsewhere(job, &revoked.insert(doomed).comm),
+        }
     });
     job.stream.synchronize()?;
     lost.iter().try_for_each(|piece| piece.judge_untouched(&mut seen))?;
@@ -53,11 +69,26 @@ fn aborted(job: &mut Job) -> Result<Seen, RankError> {
         comm.check(&mut seen);
     } else {
         pieces.iter().try_for_each(|piece| piece.judge_untouched(&mut seen))?;
+        if job.expectation.format.is_some() && matches!(how, Ending::RevokeElsewhere) {
+            let next = call(&comm, &pieces[0]);
+            seen.expect(next.is_err(), || "a call that peers may take for another was accepted".into());
+        }
     }
     job.wait_for_everyone()?;
+    revoked.map_or(Ok(()), |doomed| doomed.comm.abort())?;
     comm.comm.abort()?;
     use_another(job, &mut seen)?;
     Ok(seen)
+}
+
+fn revoke_elsewhere(job: &Job, comm: &Communicator) -> Result<(), RankError> {
+    let (revoke, raw) = (job.nccl.functions.ncclCommRevoke, comm.raw() as usize);
+    let revoked = std::thread::scope(|scope| {
+        // SAFETY: the communicator lives, and any thread may revoke it.
+        scope.spawn(move || revoke.map(|revoke| unsafe { revoke(raw as Comm, 0) })).join()
+    });
+    let result = revoked.ok().flatten().map_or(NcclResult::INTERNAL_ERROR.0, |result| result.0);
+    job.nccl.checked("ncclCommRevoke", NcclResult(result))
 }
 
 fn revoked(job: &mut Job) -> Result<Seen, RankError> {
