@@ -74,7 +74,8 @@ mod tests {
     fn a_plan_that_is_looked_up_is_the_one_that_would_be_computed() {
         let memo = Memo::new();
         // More sizes than places, so that some are replaced.
-        for count in (1..3000).map(|step| step * 7919).chain([1, usize::MAX >> 5]) {
+        let long = [800_000_000, 1_900_000_000, 3_000_000_000];
+        for count in (1..3000).map(|step| step * 7919).chain([1, usize::MAX >> 5]).chain(long) {
             for variant in 0..Shape::candidates(RANKS).len() as u8 {
                 let shape = Shape::candidates(RANKS)[usize::from(variant)];
                 let computed = Plan::new(count, RANKS, ARENA, shape);
@@ -82,6 +83,13 @@ mod tests {
                 assert_eq!(looked_up(&memo, count, variant), computed);
             }
         }
+        let [many, _, in_turn] = long.map(|count| {
+            Shape::candidates(RANKS)
+                .iter()
+                .filter_map(move |shape| Plan::new(count, RANKS, ARENA, *shape).ok())
+        });
+        assert!(many.max_by_key(|plan| plan.steps).is_some_and(|plan| plan.steps > 256));
+        assert!({ in_turn }.any(|plan| plan.in_turn && !plan.shape.in_turn));
     }
 
     #[test]

@@ -154,6 +154,11 @@ impl Plan {
         Ok(Self { shape, count, ranks, steps, packet_elements, in_turn, dry })
     }
 
+    /// Chunks whose kernels run beside the exchange of another: all of them, or none where they take turns.
+    pub fn overlapping_chunks(&self) -> usize {
+        if self.in_turn { 0 } else { self.steps }
+    }
+
     /// Bytes of all packets that stand for the call's elements on one way over the wire.
     pub fn wire_bytes(&self) -> usize {
         let packets = self.layout().packets_per_chunk();

@@ -123,7 +123,9 @@ mod tests {
         let plan = plan(50_000_000, 3);
         assert!(plan.steps > 64 && plan.steps <= MOST_STEPS);
         let on_nodes = Plan { ranks: Ranks::new(4, 2), shape: Shape::usual(Ranks::new(4, 2)), ..plan };
-        for plan in [plan, on_nodes] {
+        let long = self::plan(120_000_000, 2);
+        assert!(long.steps > 256);
+        for plan in [plan, on_nodes, long] {
             let phases = plan.shape.algorithm.phases().iter();
             let of_phase = |phase| (0..plan.steps).map(move |step| (step, phase));
             let tags = phases

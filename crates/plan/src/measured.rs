@@ -266,6 +266,9 @@ fn parsed(text: &str) -> Result<File, String> {
     if !heads.chain([&file.airamp, &file.date]).all(|name| is_name(name)) {
         return Err("a name that is too long or has control characters".into());
     }
+    if !(1..=LARGEST).contains(&file.settings.arena_bytes) {
+        return Err("settings.arena_bytes: an arena that cannot be".into());
+    }
     for (place, row) in file.results.iter().enumerate() {
         if !row.is_possible() {
             return Err(format!("results[{place}]: a time, a size or a number of ranks that cannot be"));
@@ -439,6 +442,15 @@ mod tests {
         assert_eq!(unpacked(&whole, 1000).unwrap().len(), 1000);
         assert!(unpacked(&whole, 999).unwrap_err().contains("larger than 999 bytes"));
         assert!(unpacked(&whole[..whole.len() - 1], 1000).unwrap_err().contains("not what gzip packed"));
+    }
+
+    #[test]
+    fn an_arena_that_cannot_be_is_refused() {
+        let text = file("a", &row(4096, "auto", 3.0));
+        for arena in ["0", "18446744073709551615"] {
+            let error = Measured::from_text(&text.replace("16777216", arena)).unwrap_err();
+            assert!(error.contains("arena"), "{error}");
+        }
     }
 
     #[test]

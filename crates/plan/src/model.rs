@@ -191,7 +191,7 @@ impl OurFacts {
         let tensor = (elements * element_bytes) as f64;
         let per_chunk = PerChunk::of(plan.shape.algorithm, plan.wire_bytes() as f64, ranks, place);
         Ok(Self {
-            chunks: plan.steps as f64,
+            chunks: plan.overlapping_chunks().max(1) as f64,
             exchanges: per_chunk.exchanges * plan.steps as f64,
             messages: per_chunk.messages * plan.steps as f64,
             gathered_bytes: per_chunk.gathered_bytes * place.ring_outside(),
