@@ -13,7 +13,7 @@ use crate::artifacts::{self, Artifact};
 
 const PRELOAD: &str = "LD_PRELOAD";
 const NCCL_PATH: &str = "AIRAMP_NCCL_PATH";
-/// Below those that Linux gives to sockets that name none.
+/// Below those that Linux, as it comes, gives to sockets that name none.
 const PORTS: Range<u16> = 10_240..32_768;
 /// Where the loader splits it.
 const PRELOAD_SEPARATORS: &[u8] = b": ";
