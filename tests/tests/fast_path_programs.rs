@@ -67,9 +67,9 @@ fn what_a_group_holds_of_a_communicator_that_is_aborted_is_dropped() {
 fn calls_on_a_revoked_communicator_fail_before_they_reach_the_fast_path() {
     for ranks in [2, 3] {
         let scenario = Scenario::new("endings/revoked", ranks);
-        assert_exact_without_a_plan(&scenario, 3);
+        assert_exact_without_a_plan(&scenario, 4);
         let outcomes = scenario.compressed();
-        assert_right(&outcomes, 3);
+        assert_right(&outcomes, 4);
         assert_no_failure_of_ours(&outcomes);
     }
 }

@@ -1,7 +1,7 @@
 //! The path of a call while a communicator of this process compresses.
 
 use super::active::{Decision, Failure, FastCall, Standing};
-use super::doubt::OneCall;
+use super::doubt::{OneCall, is_refusal};
 use super::group_end;
 use super::held::{self, Held};
 use super::single;
@@ -152,6 +152,10 @@ fn announce_route(thread: &Thread, vendor: u8, operation: &Operation, route: &Ro
 fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> Route {
     let known = communicators::find(operation.comm as usize);
     if let Some(result) = known.and_then(|known| known.entry.poison()) {
+        // Another thread may have revoked it: then the peers may have made the other calls of the group.
+        if is_refusal(result) {
+            thread.fail_group(vendor, NcclResult::INTERNAL_ERROR);
+        }
         return Route::Refused(result);
     }
     let (depth, active) = (thread.group_depth(vendor), known.filter(|known| known.entry.is_active()));

@@ -22,6 +22,7 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         cases.push(Case::new("endings/revoked", revoked));
         cases.push(Case::new("endings/revoked_inside_an_open_group", |job| ended(job, Ending::Revoke)));
         cases.push(Case::new("endings/revoked_by_another_thread", |job| ended(job, Ending::RevokeElsewhere)));
+        cases.push(Case::new("endings/revoked_by_another_thread_before_its_call", revoked_before_its_call));
     }
     // A vendor looks at addresses when it uses them, and then it is too late for an error.
     if job.expectation.format.is_some() {
@@ -76,6 +77,33 @@ fn ended(job: &mut Job, how: Ending) -> Result<Seen, RankError> {
     }
     job.wait_for_everyone()?;
     revoked.map_or(Ok(()), |doomed| doomed.comm.abort())?;
+    comm.comm.abort()?;
+    use_another(job, &mut seen)?;
+    Ok(seen)
+}
+
+/// The call on it is refused, and so is the group; of its other calls nobody knows who has made them.
+fn revoked_before_its_call(job: &mut Job) -> Result<Seen, RankError> {
+    let (doomed, comm, mut seen) = (job.communicator()?, job.communicator()?, Seen::new());
+    let (lost, other) = (Piece::new(job, &doomed, spec(0))?, Piece::new(job, &comm, spec(1))?);
+    job.wait_for_everyone()?;
+    let call = |comm: &Tracked, piece: &Piece| piece.call_without_effect(job, comm, &job.stream);
+    let ended = job.group(|| {
+        call(&comm, &other)?;
+        revoke_elsewhere(job, &doomed.comm)?;
+        seen.expect(call(&doomed, &lost).is_err(), || "a revoked communicator took a call".into());
+        Ok(())
+    });
+    seen.expect(ended.is_err(), || "a group with a call that was refused succeeded".into());
+    job.stream.synchronize()?;
+    lost.judge_untouched(&mut seen)?;
+    other.judge_untouched(&mut seen)?;
+    if job.expectation.format.is_some() {
+        let next = call(&comm, &other);
+        seen.expect(next.is_err(), || "a call that peers may take for another was accepted".into());
+    }
+    job.wait_for_everyone()?;
+    doomed.comm.abort()?;
     comm.comm.abort()?;
     use_another(job, &mut seen)?;
     Ok(seen)
