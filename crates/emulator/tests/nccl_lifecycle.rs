@@ -2,9 +2,12 @@
 
 mod nccl;
 
-use airamp_emulator::gpu::{capture, replay, stream};
+use std::thread;
+use std::time::Duration;
+
+use airamp_emulator::gpu::{capture, graph, replay, stream};
 use airamp_emulator::nccl::exports::*;
-use airamp_vendor_abi::cuda::{CAPTURE_MODE_THREAD_LOCAL, CudaError};
+use airamp_vendor_abi::cuda::CAPTURE_MODE_THREAD_LOCAL;
 use airamp_vendor_abi::nccl::{
     Comm, Config, DataType, NcclResult, RedOp, SIM_INFO_MAGIC, SPLIT_NOCOLOR, SimInfo,
 };
@@ -228,9 +231,33 @@ fn a_captured_collective_runs_at_every_replay_and_not_at_capture() {
         }
         sync(stream);
         assert_eq!(buffer.values(), [64.0; 3000]);
+        graph::destroy(graph).expect("the graph's end");
+        replay::destroy(executable).expect("the executable's end");
         destroy(comm);
-        replay::launch(executable, stream).expect("a launch");
-        assert_ne!(nccl::try_sync(stream), CudaError::SUCCESS, "the communicator is gone");
+    });
+}
+
+#[test]
+fn a_communicator_ends_when_no_graph_holds_its_work_any_more() {
+    type End = unsafe extern "C" fn(Comm) -> NcclResult;
+    let ends: [End; 3] = [ncclCommDestroy, ncclCommAbort, ncclCommFinalize];
+    ranks(2, move |rank: Rank| {
+        for (index, end) in ends.into_iter().enumerate() {
+            let (comm, stream, buffer) = (rank.comm(index), new_stream(), Buffer::of(&[1.0; 3000]));
+            capture::begin(stream, CAPTURE_MODE_THREAD_LOCAL).expect("a capture");
+            ok(all_reduce(&buffer, comm, stream));
+            let graph = capture::end(stream).expect("a graph");
+            let executable = replay::instantiate(graph).expect("an executable graph");
+            graph::destroy(graph).expect("the graph's end");
+            let held = comm as usize;
+            // SAFETY: the communicator lives, and any thread may end it.
+            let ending = thread::spawn(move || ok(unsafe { end(held as Comm) }));
+            thread::sleep(Duration::from_millis(100));
+            assert!(!ending.is_finished(), "the executable graph holds it");
+            replay::destroy(executable).expect("the executable's end");
+            ending.join().expect("the end");
+            rank.meet(&format!("end {index}"));
+        }
     });
 }
 

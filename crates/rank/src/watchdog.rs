@@ -25,7 +25,9 @@ impl Watchdog {
                     // Whoever started us may be gone, and stderr with it: that must not keep us from ending.
                     let line = format!("airamp-rank: stuck in {name} for {} s\n", limit.as_secs());
                     let _ = std::io::stderr().write_all(line.as_bytes());
-                    std::process::exit(FAILED.into());
+                    // Handlers that run at exit may wait for the very thing that is stuck, as the CUDA driver's do.
+                    // SAFETY: ends the process, whatever its other threads do.
+                    unsafe { libc::_exit(FAILED.into()) };
                 }
             }
         });

@@ -12,6 +12,7 @@ use airamp_vendor_abi::cuda::{CudaError, EVENT_DISABLE_TIMING};
 use super::call::{Collective, Kind, Message, Work};
 use super::communicator::Communicator;
 use super::communicator::connecting::{self, Needs};
+use super::communicator::graphs::Captured;
 use super::communicator::health::Phase;
 use super::communicator::reductions::Scalar;
 use super::communicator::turns::Ticket;
@@ -197,7 +198,10 @@ fn submit(batch: Batch) -> Outcome {
     }
     let (label, touches) = (format!("nccl {}", batch.names()), batch.touches()?);
     let batch = Arc::new(batch);
+    let capturing = stream::is_capturing(*first).map_err(|code| device_error("a stream", code))?;
+    let captured = capturing.then(|| Captured::new(&comm));
     let prepare = Arc::new(move || -> gpu::Run {
+        let _ = &captured;
         let (batch, ticket) = (batch.clone(), Ticket::draw(&batch.comm, batch.collectives.len()));
         Box::new(move || execute::run(&batch, ticket))
     });

@@ -148,6 +148,23 @@ impl Communicator {
         invoke!(self.nccl, ncclCommDestroy(raw))
     }
 
+    /// Destroys it in another thread, since NCCL waits there for the graphs that hold its work; `meanwhile` ends them.
+    pub(crate) fn destroy_during<T>(
+        mut self,
+        meanwhile: impl FnOnce() -> Result<T, RankError>,
+    ) -> Result<T, RankError> {
+        let raw = std::mem::replace(&mut self.raw, ptr::null_mut()) as usize;
+        let destroy = self.nccl.functions.ncclCommDestroy;
+        let (done, destroyed) = std::thread::scope(|scope| {
+            // SAFETY: the communicator lives, and any thread may destroy it.
+            let thread = scope.spawn(move || destroy.map(|destroy| unsafe { destroy(raw as Comm) }.0));
+            let done = meanwhile();
+            (done, thread.join().ok().flatten())
+        });
+        let code = destroyed.map_or(NcclResult::INTERNAL_ERROR, NcclResult);
+        self.nccl.checked("ncclCommDestroy", code).and(done)
+    }
+
     pub(crate) fn abort(mut self) -> Result<(), RankError> {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
         invoke!(self.nccl, ncclCommAbort(raw))

@@ -98,9 +98,16 @@ fn graph_outlives(job: &mut Job) -> Result<Seen, RankError> {
     job.stream.synchronize()?;
     piece.judge(&comm, &mut seen)?;
     comm.check(&mut seen);
-    comm.comm.destroy()?;
-    use_another(job, &mut seen)?;
-    drop(graph);
+    let Tracked { comm, expectation, .. } = comm;
+    comm.destroy_during(|| {
+        use_another(job, &mut seen)?;
+        piece.fill(job)?;
+        graph.launch(&job.stream)?;
+        job.stream.synchronize()?;
+        piece.judge_by(&expectation, &mut seen)?;
+        drop(graph);
+        Ok(())
+    })?;
     use_another(job, &mut seen)?;
     Ok(seen)
 }

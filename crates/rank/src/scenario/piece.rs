@@ -62,7 +62,7 @@ impl Piece {
         Ok(input)
     }
 
-    fn fill(&self, own: &Equipment) -> Result<(), RankError> {
+    pub(super) fn fill(&self, own: &Equipment) -> Result<(), RankError> {
         self.recv.fill(0, self.recv.len(), UNTOUCHED)?;
         let into = if self.spec.in_place { &self.recv } else { &self.send };
         into.write(self.begin(), &self.spec.input(self.ranks, self.rank))?;

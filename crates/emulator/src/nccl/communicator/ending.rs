@@ -64,6 +64,7 @@ pub(crate) fn abort(handle: Comm) -> Outcome {
     }
     comm.close_data_links();
     comm.turns.quiesce(LAST_GASP);
+    comm.graphs.outlive();
     Ok(())
 }
 
@@ -110,5 +111,7 @@ fn name_unread_messages(comm: &Communicator) {
 }
 
 fn flush(comm: &Arc<Communicator>) -> Outcome {
-    comm.turns.drain(|| comm.health.interruption())
+    let drained = comm.turns.drain(|| comm.health.interruption());
+    comm.graphs.outlive();
+    drained
 }

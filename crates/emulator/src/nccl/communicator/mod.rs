@@ -7,6 +7,7 @@
 pub(crate) mod connecting;
 pub(crate) mod creation;
 pub(crate) mod ending;
+pub(crate) mod graphs;
 pub(crate) mod health;
 pub(crate) mod reductions;
 pub(crate) mod registry;
@@ -42,6 +43,7 @@ pub(crate) struct Communicator {
     pub(crate) blocking: bool,
     pub(crate) health: Health,
     pub(crate) turns: turns::Turns,
+    pub(crate) graphs: graphs::Graphs,
     pub(crate) reductions: reductions::Reductions,
     pub(crate) bucket: Arc<Bucket>,
     pub(crate) log: Log,
@@ -90,6 +92,7 @@ impl Communicator {
             blocking,
             health: Health::forming(),
             turns: turns::Turns::default(),
+            graphs: graphs::Graphs::default(),
             reductions: reductions::Reductions::default(),
             bucket: shaping::of_device(device),
             log: Log::default(),
