@@ -75,7 +75,7 @@ class Rank(grid_rank.Rank):
         super().__init__()
         self.more = Library("libcuda.so.1", CUDA)
         self.ops = Library(grid_rank.nccl_file(), NCCL)
-        self.lanes, self.chunk, self.made = [], None, {}
+        self.lanes, self.chunk, self.chunks, self.made = [], None, None, {}
 
     def buffer(self, size):
         place = POINTER()
@@ -89,8 +89,11 @@ class Rank(grid_rank.Rank):
         return {"free": free.value}
 
     def room(self, chunk, size):
-        """The lanes, and the tensor that the vendor sums."""
-        self.chunk = chunk - chunk % (ranks.SIZE * 256)
+        """The lanes, for chunks of at most about so many bytes, and the tensor that the vendor sums."""
+        packets = size // 2 * 130 // 128
+        self.chunks = -(-packets // chunk)
+        # All of one size, so that no more is sent than a compressed call would send.
+        self.chunk = -(-packets // self.chunks // (ranks.SIZE * 256)) * ranks.SIZE * 256
         self.lanes = [Lane(self, self.chunk) for _ in range(LANES)]
         self.numbers(size, "float16")
         return {}
@@ -148,7 +151,8 @@ class Rank(grid_rank.Rank):
         """What goes to a rank, gathered with what comes from it: both send a shard, and nothing else."""
         shard, pairs = self.chunk // ranks.SIZE, self.made[comm]
         self.ops.ncclGroupStart()
-        for other, landing in zip(sorted(pairs), lane.landings):
+        # In the order of the turns, in which partners meet: NCCL may run them one after the other.
+        for other, landing in zip(pairs, lane.landings):
             self.ops.ncclAllGather(POINTER(lane.out.value + other * shard), landing, shard, UINT8, pairs[other], stream)
         self.ops.ncclGroupEnd()
 
@@ -219,8 +223,7 @@ class Rank(grid_rank.Rank):
 
     def timed(self, name, size, turns):
         """Seconds in the middle of the turns; `size` is that of a tensor of 16-bit numbers."""
-        elements = size // 2
-        chunks = -(-(elements * 130 // 128) // self.chunk)
+        elements, chunks = size // 2, self.chunks
         found = []
         for _ in range(turns):
             self.call("first", 4, "float32")
