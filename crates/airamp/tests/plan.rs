@@ -158,5 +158,9 @@ fn a_file_that_is_wrong_is_named_with_line_and_key() {
         ["emulator-1gbit", "h200-10gbit-2"].map(|name| repository(&format!("tests/bench/{name}.json")));
     let mixed = complaint(CLUSTER, &["{}", "--fit", &mixed[0], &mixed[1]]);
     assert!(mixed.contains("measured on different devices"), "{mixed}");
-    assert_eq!(run(&mut airamp(&["plan"])).status.code(), Some(2), "nothing to plan");
+    for nothing in [&["plan"][..], &["plan", "--fit", "my-fit.json", "cluster.toml"]] {
+        let output = run(&mut airamp(nothing));
+        assert_eq!(output.status.code(), Some(2), "nothing to plan");
+        assert!(stderr(&output).contains("it stands before --fit"), "{}", stderr(&output));
+    }
 }

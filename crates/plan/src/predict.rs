@@ -8,13 +8,15 @@ use crate::fit::{Fit, Scope, our_slowdown, vendor_slowdown};
 use crate::measured::element_bytes;
 use crate::model::{OurFacts, Parts, VendorFacts};
 use crate::numbers::shown_size;
-use crate::place::Place;
+use crate::place::{GBPS, Place};
 use crate::slowdown::{Asked, Slowdown};
 
 /// Link speeds that are looked at, in Gbit/s.
 const SLOWEST: f64 = 0.01;
 const FASTEST: f64 = 100_000.0;
 const LOOKS_PER_DECADE: f64 = 20.0;
+/// By which a speed may differ that was measured.
+const ROUNDING: f64 = 1e-9;
 
 #[derive(Serialize)]
 pub struct Prediction {
@@ -44,16 +46,18 @@ pub struct OfMessage {
     pub extrapolated: Vec<String>,
 }
 
-/// Up to which speed of which link compression gains enough.
+/// At which speeds of which link compression gains enough.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pays {
     pub link: &'static str,
     pub here_gbps: f64,
     pub verdict: Verdict,
+    /// Where it begins to pay, if not on the slowest link.
+    pub from_gbps: Option<f64>,
     /// Where it stops to pay.
     pub up_to_gbps: Option<f64>,
     pub bound_by: &'static str,
-    /// Whether the speed lies beyond those that were measured.
+    /// Whether the message or the speed lies beyond what was measured.
     pub is_extrapolated: bool,
 }
 
@@ -61,6 +65,8 @@ pub struct Pays {
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     UpTo,
+    From,
+    Between,
     AtEverySpeed,
     AtNoSpeed,
 }
@@ -152,7 +158,7 @@ fn of_message(cluster: &Cluster, fit: &Fit, message: &Message) -> OfMessage {
         left_to_the_vendor,
         with_airamp_us,
         pays: compressible.ok().and_then(|()| pays(cluster, fit, message)),
-        extrapolated: extrapolated(cluster, &fit.scope, message),
+        extrapolated: extrapolated(cluster, &fit.scope, message, cluster.axis(message.among).1),
     }
 }
 
@@ -208,21 +214,28 @@ fn pays(cluster: &Cluster, fit: &Fit, message: &Message) -> Option<Pays> {
     gain_at(cluster, fit, message, here_gbps)?;
     let looks = ((FASTEST / SLOWEST).log10() * LOOKS_PER_DECADE) as i32;
     let speed = |look: i32| SLOWEST * 10_f64.powf(f64::from(look) / LOOKS_PER_DECADE);
-    let fastest = (0..=looks).rev().find(|look| enough(speed(*look)));
-    let (verdict, up_to_gbps) = match fastest {
-        None => (Verdict::AtNoSpeed, None),
-        Some(look) if look == looks => (Verdict::AtEverySpeed, None),
-        Some(look) => (Verdict::UpTo, Some(halved(speed(look), speed(look + 1), &enough))),
+    let paying: Vec<i32> = (0..=looks).filter(|look| enough(speed(*look))).collect();
+    let from_gbps = paying.first().filter(|look| **look > 0);
+    let from_gbps = from_gbps.map(|look| halved(speed(*look), speed(look - 1), &enough));
+    let up_to_gbps = paying.last().filter(|look| **look < looks);
+    let up_to_gbps = up_to_gbps.map(|look| halved(speed(*look), speed(look + 1), &enough));
+    let verdict = match (paying.is_empty(), from_gbps, up_to_gbps) {
+        (true, ..) => Verdict::AtNoSpeed,
+        (_, None, None) => Verdict::AtEverySpeed,
+        (_, None, Some(_)) => Verdict::UpTo,
+        (_, Some(_), None) => Verdict::From,
+        (_, Some(_), Some(_)) => Verdict::Between,
     };
     // Where it never pays, it does not even on the slowest link, on which bytes are all that counts.
-    let at = up_to_gbps.unwrap_or(if verdict == Verdict::AtEverySpeed { FASTEST } else { SLOWEST });
-    let measured = fit.scope.gbps;
-    let is_extrapolated = !measured.is_some_and(|[least, most]| (least..=most).contains(&at));
+    let last = if verdict == Verdict::AtEverySpeed { FASTEST } else { SLOWEST };
+    let at = up_to_gbps.or(from_gbps).unwrap_or(last);
     let bound_by = match verdict {
         Verdict::AtEverySpeed => vendor_bound_by(&vendor_at(cluster, fit, message, Some(at))),
         _ => bound_by(cluster, fit, message, at)?,
     };
-    Some(Pays { link, here_gbps, verdict, up_to_gbps, bound_by, is_extrapolated })
+    let mut limits = [Some(at), from_gbps].into_iter().flatten();
+    let is_extrapolated = limits.any(|gbps| !extrapolated(cluster, &fit.scope, message, gbps).is_empty());
+    Some(Pays { link, here_gbps, verdict, from_gbps, up_to_gbps, bound_by, is_extrapolated })
 }
 
 /// Between a speed at which it pays and one at which it does not.
@@ -252,8 +265,9 @@ fn bound_by(cluster: &Cluster, fit: &Fit, message: &Message, gbps: f64) -> Optio
     more.into_iter().max_by(|one, other| one.1.total_cmp(&other.1)).map(|(name, _)| name)
 }
 
-fn extrapolated(cluster: &Cluster, scope: &Scope, message: &Message) -> Vec<String> {
-    let (place, mut beyond) = (cluster.place(message.among, None), Vec::new());
+/// In what a message over links of that speed goes beyond the measurements.
+fn extrapolated(cluster: &Cluster, scope: &Scope, message: &Message, gbps: f64) -> Vec<String> {
+    let (place, mut beyond) = (cluster.place(message.among, Some(gbps)), Vec::new());
     let ranks = place.ranks();
     let (least, most) = (scope.ranks.first().copied(), scope.ranks.last().copied());
     if least.is_none_or(|least| ranks < least) || most.is_none_or(|most| ranks > most) {
@@ -265,9 +279,15 @@ fn extrapolated(cluster: &Cluster, scope: &Scope, message: &Message) -> Vec<Stri
     if message.kind == Collective::AllReduce && !scope.datatypes.contains(&message.datatype) {
         beyond.push(format!("datatype {}", message.datatype));
     }
-    let (link, gbps) = cluster.axis(message.among);
-    if !scope.gbps.is_some_and(|[least, most]| (least..=most).contains(&gbps)) {
-        beyond.push(format!("{link} of {gbps} Gbit/s"));
+    // What a communicator has of its node's NICs.
+    let outside = place.nics.filter(|_| place.nodes > 1);
+    let has = outside.map_or(gbps, |nics| nics / GBPS / place.side_by_side as f64);
+    if !scope
+        .gbps
+        .is_some_and(|[least, most]| (least * (1.0 - ROUNDING)..=most * (1.0 + ROUNDING)).contains(&has))
+    {
+        let several = if outside.is_some() && cluster.file.nics_per_node > 1 { "s" } else { "" };
+        beyond.push(format!("{}{several} of {gbps} Gbit/s", cluster.axis(message.among).0));
     }
     if place.per_node > 1 || place.side_by_side > 1 {
         beyond.push("several GPUs in a node".into());

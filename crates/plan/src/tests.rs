@@ -391,14 +391,47 @@ fn with_more_nodes_than_there_are_steps_for_eight_gpus_of_a_node_send_more_than_
     assert_eq!((pays.verdict, pays.bound_by), (Verdict::AtNoSpeed, "bytes on the wire"));
 }
 
+/// A message that is compressed at the cluster's own speed, or not, is what the limits say.
+#[test]
+fn what_pays_at_the_cluster_s_own_speed_is_within_the_limits() {
+    let nodes = [2, 4, 64, 128, 129, 500];
+    let cases = nodes.into_iter().flat_map(|nodes| [1, 2, 8].map(|gpus| (nodes, gpus)));
+    let mut seen = Vec::new();
+    for (nodes, gpus) in cases {
+        for gbps in [0.5, 1.0, 10.0, 40.0, 100.0, 400.0, 3000.0] {
+            for (transport, size) in
+                [("sockets", "1MiB"), ("sockets", "25MiB"), ("rdma", "4MiB"), ("rdma", "1GiB")]
+            {
+                let text = format!(
+                    "nodes = {nodes}\ngpus_per_node = {gpus}\nnic_gbps = {gbps}\ngpu_link_gbps = 3600\n\
+                     transport = \"{transport}\"\n[[message]]\ndatatype = \"bfloat16\"\nsize = \"{size}\"\n"
+                );
+                let of = first(&text);
+                let Some(pays) = of.pays else { continue };
+                let (from, to) = (pays.from_gbps.unwrap_or(0.0), pays.up_to_gbps.unwrap_or(f64::INFINITY));
+                let within = pays.verdict != Verdict::AtNoSpeed && (from..=to).contains(&gbps);
+                assert_eq!(within, of.is_compressed, "{text}{pays:?} {:?}", of.gain_if_compressed);
+                seen.push(pays.verdict);
+            }
+        }
+    }
+    for verdict in [Verdict::UpTo, Verdict::From, Verdict::AtEverySpeed, Verdict::AtNoSpeed] {
+        assert!(seen.contains(&verdict), "{verdict:?} did not come up");
+    }
+}
+
 #[test]
 fn what_goes_beyond_the_measurements_is_said() {
     let inside = first(&format!("nodes = 4\nnic_gbps = 10{MESSAGE}"));
     assert_eq!(inside.extrapolated, Vec::<String>::new());
+    let together = first(&format!("nodes = 4\nnic_gbps = 25\nnics_per_node = 8{MESSAGE}"));
+    assert_eq!(together.extrapolated, ["nics of 25 Gbit/s"], "200 Gbit/s leave a node");
     let beyond = first(&format!(
         "nodes = 64\ngpus_per_node = 2\nnic_gbps = 400\ngpu_link_gbps = 900\ntransport = \"rdma\"{MESSAGE}"
     ));
     assert_eq!(beyond.extrapolated, ["128 ranks", "nic of 400 Gbit/s", "several GPUs in a node", "RDMA"]);
+    let rdma = first(&format!("nodes = 4\nnic_gbps = 10\ntransport = \"rdma\"{MESSAGE}"));
+    assert!(rdma.pays.unwrap().is_extrapolated, "whatever the speed is");
 }
 
 #[test]

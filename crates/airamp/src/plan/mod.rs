@@ -14,7 +14,7 @@ use crate::streams;
 const AFTER_HELP: &str = "\
 The cluster file says how many nodes and GPUs there are, how fast the links are, and what a step sends; keys that are not \
 known are refused. Of each message the table says how long the vendor's AllReduce and the compressed one take, whether the \
-library would compress it, up to which link speed that pays (a gain of AIRAMP_MIN_SPEEDUP), and what it is bound by then: \
+library would compress it, at which link speeds that pays (a gain of AIRAMP_MIN_SPEEDUP), and what it is bound by then: \
 latency (more steps than the vendor's), codec (our kernels), sending (what processors do for each byte), or bytes on the wire (beyond 128 nodes, several \
 GPUs of a node send more over its NICs than a ring does). A step has two bounds: no communication hidden behind computation, and all \
 that can be. What goes beyond the measurements is marked with a star, and listed.
@@ -31,14 +31,18 @@ Examples:
   airamp bench --gpu --ranks 2,4,8 --sizes 256KiB..64MiB --link-rate 10gbit --json > bench.json
   airamp plan --fit bench.json --errors                    how well does the model fit this machine?
   airamp plan --fit bench.json --save my-fit.json          keep the fit
-  airamp plan --fit my-fit.json cluster.toml               and use it";
+  airamp plan cluster.toml --fit my-fit.json               and use it";
+
+/// --fit takes all files that follow it.
+const NO_CLUSTER: &str =
+    "no cluster file is named; it stands before --fit (`airamp plan --example` prints one)";
 
 /// Predict the step time of a cluster without and with compression
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// A cluster file
-    #[arg(value_name = "CLUSTER", required_unless_present_any = ["example", "errors", "save"])]
+    #[arg(value_name = "CLUSTER")]
     cluster: Option<PathBuf>,
 
     /// What `airamp bench --json` printed on one machine, several files if need be, or a fit that --save wrote; without
@@ -71,6 +75,9 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     if args.example {
         streams::print(EXAMPLE)?;
         return Ok(0);
+    }
+    if args.cluster.is_none() && !args.errors && args.save.is_none() {
+        return Err(CommandError::Arguments(NO_CLUSTER.to_owned()));
     }
     let fit = fit(&args.fit).map_err(CommandError::Arguments)?;
     if let Some(path) = &args.save {

@@ -10,9 +10,10 @@ use serde_json::json;
 use crate::columns::{aligned, time};
 
 /// What no prediction holds; in text and in JSON.
-pub(super) const LEAVES_OUT: [&str; 6] = [
+pub(super) const LEAVES_OUT: [&str; 7] = [
     "other jobs on the same links, and switches that are narrower than the NICs together",
     "latency between nodes: calls cost what they cost on the machine that was measured",
+    "hosts of their own: all ranks of a benchmark share one, so that processors with fewer ranks are a step beyond every fit",
     "how much of the communication the computation hides: the two bounds are given instead",
     "NCCL's other algorithms (NVLS, CollNet, rings inside a node apart from those between nodes)",
     "shapes that the library's tuner may find to be faster than the usual one, and its trials",
@@ -107,10 +108,14 @@ fn columns(of: &OfMessage) -> [String; 10] {
 
 fn pays(of: &Pays) -> String {
     let mark = if of.is_extrapolated { " *" } else { "" };
-    match (of.verdict, of.up_to_gbps) {
-        (Verdict::UpTo, Some(gbps)) => format!("up to {} Gbit/s{mark}", rounded(gbps)),
-        (Verdict::AtNoSpeed, _) => "at no speed".to_owned(),
-        _ => format!("at every speed{mark}"),
+    let (from, to) =
+        (of.from_gbps.map_or(String::new(), rounded), of.up_to_gbps.map_or(String::new(), rounded));
+    match of.verdict {
+        Verdict::UpTo => format!("up to {to} Gbit/s{mark}"),
+        Verdict::From => format!("from {from} Gbit/s on{mark}"),
+        Verdict::Between => format!("from {from} to {to} Gbit/s{mark}"),
+        Verdict::AtNoSpeed => format!("at no speed{mark}"),
+        Verdict::AtEverySpeed => format!("at every speed{mark}"),
     }
 }
 
