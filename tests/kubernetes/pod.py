@@ -56,6 +56,7 @@ def arguments():
     parser.add_argument("--manifests", type=pathlib.Path, required=True, help="deploy/kubernetes")
     parser.add_argument("--vendor", choices=EMULATED, required=True)
     parser.add_argument("--artifacts", type=pathlib.Path, required=True, help="what cargo has built")
+    parser.add_argument("--tree", type=pathlib.Path, required=True, help="what a release has made of it")
     parser.add_argument("--work", type=pathlib.Path, required=True, help="an empty folder")
     parser.add_argument("--manifest", type=pathlib.Path, help="a job of somebody's, instead of the overlay's")
     parser.add_argument("--token", choices=["there", "late"], default="there")
@@ -73,14 +74,7 @@ class Pod:
         job = next(one for one in self.group if one["kind"] == "Job")
         self.name = job["metadata"]["name"]
         self.spec = job["spec"]["template"]["spec"]
-        self.tree = self.release_tree()
         self.volumes = {one["name"]: self.volume(one) for one in self.spec["volumes"]}
-
-    def release_tree(self):
-        """Where a release lies, and where each of its files comes from."""
-        built = self.options.artifacts
-        names = ["bin/airamp", "bin/airampd", "lib/airamp/airamp-rank", "lib/libairamp_accel.so"]
-        return {name: built / os.path.basename(name) for name in names}
 
     def volume(self, wanted):
         if wanted["name"] == "airamp" and self.options.install_limit:
@@ -107,7 +101,7 @@ class Pod:
             *sources, target = [word for word in line.split() if not word.startswith("--")]
             for source in sources:
                 if source == "${TREE}/":
-                    yield from ((path, target + name) for name, path in self.tree.items())
+                    yield from ((part, target + part.name) for part in self.options.tree.iterdir())
                 else:
                     source = source.removeprefix("${TREE}/share/airamp/kubernetes/")
                     yield self.options.manifests / source, target + os.path.basename(source)

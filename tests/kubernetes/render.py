@@ -15,8 +15,15 @@ KNOWN = {"apiVersion", "kind", "resources", "images", "patches"}
 
 
 def documents(path):
+    """What is in a file, of a list each object by itself, as the cluster takes them."""
     # Through JSON: what shares a YAML anchor would otherwise be one object, and be patched as one.
-    return [json.loads(json.dumps(one)) for one in yaml.load_all(path.read_text(), Loader=LOADER) if one]
+    found = [json.loads(json.dumps(one)) for one in yaml.load_all(path.read_text(), Loader=LOADER) if one]
+    return [each for one in found for each in (one["items"] if one.get("kind") == "List" else [one])]
+
+
+def name_of(manifest):
+    metadata = manifest["metadata"]
+    return metadata.get("name") or metadata["generateName"]
 
 
 def render(folder):
@@ -74,7 +81,7 @@ def rename_images(node, image):
 def main():
     path = pathlib.Path(sys.argv[1])
     found = render(path) if path.is_dir() else documents(path)
-    found.sort(key=lambda one: (one["kind"], one["metadata"]["name"]))
+    found.sort(key=lambda one: (one["kind"], name_of(one)))
     print(json.dumps(found, indent=1, sort_keys=True))
 
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use airamp_tests::artifacts::folder;
 use airamp_tests::{
-    End, Outcome, Run, airamp, airampd, interposer, package_dir, rank_program, skip, skip_outside_ci,
+    End, Outcome, Run, airamp, airampd, interposer, package_dir, packages, rank_program, skip,
+    skip_outside_ci,
 };
 use serde_json::Value;
 
@@ -126,7 +127,41 @@ fn what_is_added_to_a_foreign_manifest_is_valid_and_can_be_taken_out_without_a_t
     let preloaded = &pod["containers"][1]["env"][0]["value"];
     assert_eq!(preloaded, "/airamp/lib/libairamp_accel.so:/usr/lib/libother.so");
     assert!(pod["containers"][0]["env"].is_null(), "the proxy was not meant: {pod:#}");
-    assert_eq!(found[1]["spec"]["initContainers"][0]["securityContext"]["runAsUser"], 3000, "the one given");
+    let text = found.to_string();
+    let alone =
+        &found.as_array().expect("a list").iter().find(|one| one["kind"] == "Pod").expect("the pod")["spec"];
+    assert_eq!(alone["initContainers"][0]["securityContext"]["runAsUser"], 3000, "the one given");
+    assert!(text.contains(r#"{"name":"AIRAMP_JOB","value":"the-sweep"}"#), "the user's own: {text}");
+    assert!(!text.contains(r#"{"name":"AIRAMP_JOB","value":"sweep"}"#), "beside the user's own: {text}");
+    assert!(
+        text.contains(r#"{"name":"AIRAMP_CONFIG","value":"/data/airamp.conf"}"#),
+        "the user's own: {text}"
+    );
+}
+
+/// A pod with a piece of text in its container, and what add-to must say of it.
+const REFUSED: [(&str, &str); 3] = [
+    (
+        "env: [{name: LD_PRELOAD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+        "LD_PRELOAD comes from elsewhere",
+    ),
+    ("env: [{name: AIRAMP_TELEMETRY_DIR, value: /mine}]", "sets AIRAMP_TELEMETRY_DIR itself"),
+    ("env: [", "neither YAML nor JSON"),
+];
+
+#[test]
+fn a_manifest_that_cannot_be_added_to_is_refused_in_a_sentence() {
+    let base = tempfile::tempdir().expect("a folder");
+    let manifest = base.path().join("pod.yaml");
+    for (part, expected) in REFUSED {
+        let Some(add) = python("../../deploy/kubernetes/add-to") else { return };
+        let head = "kind: Pod\nmetadata: {name: one}\nspec:\n  containers:\n    - name: model\n      ";
+        std::fs::write(&manifest, format!("{head}{part}\n")).expect("a manifest");
+        let outcome = add.args(["--image", "airamp-accel:1", "--user", "1"]).arg(&manifest).run();
+        assert_eq!((outcome.end, outcome.stdout_text()), (End::Code(1), String::new()), "{part}");
+        let said = outcome.stderr_text();
+        assert!(said.starts_with("add-to: ") && said.contains(expected), "{part}: {said}");
+    }
 }
 
 #[test]
@@ -211,7 +246,8 @@ fn pod(vendor: &str, more: &[&str]) -> Option<Value> {
     }
     let work = tempfile::tempdir().expect("a folder");
     let run = python("pod.py")?.arg("--manifests").arg(manifests()).args(["--vendor", vendor]).args(more);
-    let run = run.arg("--artifacts").arg(folder()).arg("--work").arg(work.path());
+    let run = run.arg("--artifacts").arg(folder()).arg("--tree").arg(packages::tree());
+    let run = run.arg("--work").arg(work.path());
     let outcome: Outcome = run.time_limit(Duration::from_secs(400)).run();
     let report = serde_json::from_str(&outcome.assert_success().stdout_text());
     assert_eq!(std::fs::read_dir(work.path()).expect("the folder").count(), 0, "something was left behind");
@@ -258,8 +294,18 @@ fn assert_used(report: &Value, said_of_it: [&str; 3]) {
     // The command line that was copied beside the library sees the same job.
     let said = report["job"]["said"].as_str().expect("text");
     assert!(said_of_it.iter().all(|words| said.contains(words)) && !said.contains("ld.so"), "{said}");
-    let installed = ["bin/airamp", "bin/airampd", "lib/airamp/airamp-rank", "lib/libairamp_accel.so"];
-    assert_eq!(report["installed"], serde_json::json!(installed));
+    let mut shipped: Vec<String> =
+        ["bin", "lib", "lib/airamp"].into_iter().flat_map(files_of_the_tree).collect();
+    shipped.sort();
+    assert!(shipped.len() > 6, "{shipped:?}");
+    assert_eq!(report["installed"], serde_json::json!(shipped));
+}
+
+/// Files and links of a folder of a release.
+fn files_of_the_tree(part: &str) -> Vec<String> {
+    let files = std::fs::read_dir(packages::tree().join(part)).expect("a folder of the tree");
+    let files = files.map(|file| file.expect("a file")).filter(|file| file.path().is_file());
+    files.map(|file| format!("{part}/{}", file.file_name().to_string_lossy())).collect()
 }
 
 #[test]
