@@ -144,6 +144,17 @@ fn what_a_killed_job_leaves_is_taken_away_by_the_epilog() {
 }
 
 #[test]
+fn the_epilog_does_not_fail_where_it_can_take_no_lock() {
+    if let Err(lacking) = is_possible() {
+        return skip_outside_ci(&lacking);
+    }
+    let epilog = package_dir().join("../deploy/slurm/airamp-epilog");
+    let in_a_full_run = "mount -t tmpfs -o ro none /run && exec \"$0\"";
+    let run = Run::new("unshare").args(["--mount", "sh", "-c", in_a_full_run]).arg(epilog);
+    run.env("SLURM_JOB_ID", "1").env("SLURM_JOB_UID", "65534").run().assert_success();
+}
+
+#[test]
 fn a_cancelled_job_takes_its_daemons_with_it() {
     let Some(report) = report() else { return };
     assert_cancelled(report, "cancelled");
