@@ -116,10 +116,11 @@ fn a_first_use_that_is_captured_is_not_compared_with_what_runs_before_its_graph(
             .expect("a capture");
         // SAFETY: the arguments are what the header asks for.
         ok(unsafe { ncclGather(buffer.ptr(), into.ptr(), 10, F32, 0, comm, stream as _) });
-        airamp_emulator::gpu::capture::end(stream).expect("a graph");
+        let graph = airamp_emulator::gpu::capture::end(stream).expect("a graph");
         ok(all_reduce(&buffer, comm, stream));
         sync(stream);
         assert_eq!(async_error(comm), NcclResult::SUCCESS);
+        airamp_emulator::gpu::graph::destroy(graph).expect("the graph's end");
         destroy(comm);
     };
     ranks_with(2, &[], body, |ended| ended.iter().for_each(Ended::expect_success));
