@@ -1,7 +1,8 @@
 //! What `airampd` answers, where it listens, and what it says when it cannot.
 
+use std::fs::OpenOptions;
 use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use airamp_tests::daemon::{self, Daemon};
 use airamp_tests::http::{self, Answer};
@@ -19,7 +20,11 @@ fn every_address_answers_with_its_own_type_and_says_nothing_to_other_sites() {
         ("/api/v1/node", 200, "application/json"),
         ("/api/v1/events?since=0", 200, "application/json"),
         ("/api/v1/evidence", 200, "application/json"),
+        ("/api/v1/events?since=abc", 400, "application/json"),
+        ("/api/v1/events?since=-1", 400, "application/json"),
+        ("/api/v1/events?since=18446744073709551616", 400, "application/json"),
         ("/api/v1/timeline", 400, "application/json"),
+        ("/api/v1/timeline?job=nobody&since=abc", 400, "application/json"),
         ("/api/v1/timeline?job=nobody", 404, "application/json"),
         ("/api/v1/evidence/evidence-1-x.jsonl", 404, "application/json"),
         ("/api/v1/evidence/..%2f..%2fetc%2fpasswd", 404, "application/json"),
@@ -154,6 +159,29 @@ fn once_prints_the_metrics_and_ends() {
     let outcome = ended(&["--once"], &[]);
     outcome.assert_success();
     assert!(outcome.stdout_text().contains("airamp_status{process=\"airampd\""), "{outcome}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_no_success_and_a_reader_that_has_gone_is_no_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = folder.path().join("airamp.conf");
+    std::fs::write(&settings, "").expect("a settings file");
+    let ended = |option: &str, to: Stdio| {
+        let mut command = Command::new(airampd());
+        command.arg(option).env("AIRAMP_CONFIG", &settings).env("AIRAMP_TELEMETRY_DIR", folder.path());
+        let output = command.stdout(to).stderr(Stdio::piped()).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for option in ["--once", "--check-config"] {
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let (code, said) = ended(option, full.into());
+        assert_eq!(code, Some(1), "{option}: {said}");
+        assert!(said.contains("No space left on device"), "{option}: {said}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let (code, said) = ended(option, writer.into());
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{option}");
+    }
 }
 
 #[test]

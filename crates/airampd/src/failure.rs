@@ -1,4 +1,4 @@
-//! Why the daemon does not start, in sentences that say what to do, each kind with an exit code of its own.
+//! Why the daemon does not start or cannot do what was asked, in sentences that say what to do, each kind with an exit code of its own.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     Certificate(String),
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
+    #[error("what was asked for cannot be written to standard output, at least not all of it: {0}")]
+    Output(io::Error),
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
 }
@@ -51,7 +53,7 @@ impl Failure {
             Self::AddressNotAvailable(_) => 5,
             Self::NotPermitted(_) => 6,
             Self::Certificate(_) => 7,
-            Self::Listen(..) | Self::Start(_) => FAILED,
+            Self::Listen(..) | Self::Output(_) | Self::Start(_) => FAILED,
         }
     }
 }

@@ -23,7 +23,7 @@ mod tls;
 mod token;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -60,14 +60,14 @@ fn print_once(arguments: &Arguments) -> Result<(), Failure> {
     board.publish(node, took);
     let look = board.latest();
     let text = look.and_then(|look| board.metrics(&look, metrics::Format::Text).ok()).unwrap_or_default();
-    print(&text);
-    Ok(())
+    print(&text)
 }
 
 fn check(arguments: &Arguments) -> Result<(), Failure> {
     let configuration = Configuration::load(arguments)?;
-    print(describe(&configuration).as_bytes());
+    let printed = print(describe(&configuration).as_bytes());
     configuration.warnings.iter().chain(&configuration.notice).for_each(log::say);
+    printed?;
     match configuration.warnings.len() {
         0 => Ok(()),
         wrong => Err(Failure::Setting(format!("{wrong} of the settings are wrong and would be ignored"))),
@@ -99,8 +99,11 @@ fn describe(configuration: &Configuration) -> String {
     text
 }
 
-/// Whoever stopped reading has read enough.
-fn print(text: &[u8]) {
+/// Whoever stopped reading has read enough; a file that was cut must not look like a whole one.
+fn print(text: &[u8]) -> Result<(), Failure> {
     let mut output = std::io::stdout().lock();
-    let _ = output.write_all(text).and_then(|()| output.flush());
+    match output.write_all(text).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Output(error)),
+        _ => Ok(()),
+    }
 }

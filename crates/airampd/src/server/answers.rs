@@ -31,6 +31,10 @@ const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 struct Sentence(String);
 
+/// Something is asked for since what is no number.
+#[derive(Debug, PartialEq)]
+struct NoNumber;
+
 const EVIDENCE: &str = "/api/v1/evidence";
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -141,17 +145,18 @@ fn metrics_of(question: &Parts, look: &Look, board: &Board) -> Answer {
 }
 
 fn timeline(query: Option<&str>, board: &Board) -> Answer {
-    let Some(job) = query::value(query, "job") else {
+    let Some(job) = query::value(query, "job").flatten() else {
         return sentence(StatusCode::BAD_REQUEST, "name a job by its label: /api/v1/timeline?job=LABEL");
     };
-    match board.timeline(&job, number(query, "since")).transpose() {
+    let Ok(since) = since(query) else { return bad_since() };
+    match board.timeline(&job, since).transpose() {
         Some(made) => bytes(JSON, made),
         None => sentence(StatusCode::NOT_FOUND, "no such job in the last ten minutes"),
     }
 }
 
 fn events(query: Option<&str>, look: &Look, board: &Board) -> Answer {
-    let since = number(query, "since");
+    let Ok(since) = since(query) else { return bad_since() };
     let events: Vec<_> = look.events_since(since).collect();
     let last = events.last().map_or(since, |event| event.seq);
     bytes(JSON, board.keep(|| board::json(&json!({ "schema": 1, "last": last, "events": events }))))
@@ -191,8 +196,15 @@ async fn off_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
-fn number(query: Option<&str>, name: &str) -> u64 {
-    query::value(query, name).and_then(|text| text.parse().ok()).unwrap_or_default()
+/// From when on; everything where the question does not say. A mistake is not answered as if nothing were said: the
+/// client would take all of it for what is new.
+fn since(query: Option<&str>) -> Result<u64, NoNumber> {
+    let Some(given) = query::value(query, "since") else { return Ok(0) };
+    given.and_then(|text| text.parse().ok()).ok_or(NoNumber)
+}
+
+fn bad_since() -> Answer {
+    sentence(StatusCode::BAD_REQUEST, &format!("since= takes a whole number from 0 to {}", u64::MAX))
 }
 
 fn bytes(content_type: &'static str, made: Result<Bytes, Spent>) -> Answer {
@@ -292,6 +304,7 @@ mod tests {
             (421, "GET", "example.org", "v1/node", Access::default()),
             (503, "GET", "localhost", "v1/node", Access::default()),
             (404, "GET", "localhost", "v1/timeline?job=x", Access::default()),
+            (400, "GET", "localhost", "v1/timeline?job=x&since=now", Access::default()),
         ] {
             let (got, kind, body) = asked(method, host, &format!("/api/{path}"), access, &board);
             assert_eq!((got, kind.as_str()), (status, JSON), "{path}: {body}");
@@ -303,6 +316,15 @@ mod tests {
             let (got, kind, _) = asked("GET", "localhost", path, Access::default(), &board);
             assert_eq!((got, kind.as_str()), (status, TEXT), "{path}");
         }
+    }
+
+    #[test]
+    fn a_since_that_is_no_number_is_refused_and_one_that_is_left_out_is_zero() {
+        for wrong in ["abc", "-1", "18446744073709551616", "1.5", "", "%", "%ff"] {
+            assert_eq!(since(Some(&format!("job=x&since={wrong}"))), Err(NoNumber), "{wrong}");
+        }
+        assert_eq!(since(Some("since=18446744073709551615")), Ok(u64::MAX));
+        assert_eq!([since(Some("job=x")), since(None)], [Ok(0), Ok(0)]);
     }
 
     #[test]

@@ -1,12 +1,9 @@
-//! The query of a URI: `a=1&b=two%20words`. What is no valid text is no value.
+//! The query of a URI: `a=1&b=two%20words`.
 
-/// The first value of that name, decoded.
-pub(crate) fn value(query: Option<&str>, name: &str) -> Option<String> {
-    query?
-        .split('&')
-        .filter_map(|pair| pair.split_once('='))
-        .find(|(key, _)| *key == name)
-        .and_then(|(_, text)| decode(text))
+/// The first value of that name, decoded; `Some(None)` where it is there and no valid text.
+pub(crate) fn value(query: Option<&str>, name: &str) -> Option<Option<String>> {
+    let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, text)| decode(text))
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -32,15 +29,19 @@ mod tests {
 
     #[test]
     fn values_are_decoded_as_browsers_encode_them() {
-        assert_eq!(value(Some("job=a%20b+c%2Fd&since=7"), "job").as_deref(), Some("a b c/d"));
-        assert_eq!(value(Some("job=a&since=7"), "since").as_deref(), Some("7"));
-        assert_eq!(value(Some("job=gr%C3%BCn"), "job").as_deref(), Some("grün"));
-        assert_eq!(value(Some("job="), "job").as_deref(), Some(""));
+        let text = |text: &str| Some(Some(text.to_owned()));
+        assert_eq!(value(Some("job=a%20b+c%2Fd&since=7"), "job"), text("a b c/d"));
+        assert_eq!(value(Some("job=a&since=7"), "since"), text("7"));
+        assert_eq!(value(Some("job=gr%C3%BCn"), "job"), text("grün"));
+        assert_eq!(value(Some("job="), "job"), text(""));
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_no_value() {
-        for query in ["job=%", "job=%4", "job=%zz", "job=%ff", "other=1", "job", ""] {
+    fn what_cannot_be_decoded_is_another_thing_than_what_is_not_there() {
+        for query in ["job=%", "job=%4", "job=%zz", "job=%ff"] {
+            assert_eq!(value(Some(query), "job"), Some(None), "{query}");
+        }
+        for query in ["other=1", "job", ""] {
             assert_eq!(value(Some(query), "job"), None, "{query}");
         }
         assert_eq!(value(None, "job"), None);
