@@ -240,6 +240,22 @@ fn what_the_program_returns_is_returned() {
 }
 
 #[test]
+fn who_is_not_there_is_named_and_where_to_look_is_said() {
+    let (base, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (option, value, named) in
+        [("--pid", "999999999", "process 999999999"), ("--job", "nobody's", "job \"nobody's\"")]
+    {
+        let run = Run::new(airamp()).args(["record", option, value]).arg("-o").arg(out.path());
+        let outcome = run.env("AIRAMP_TELEMETRY_DIR", base.path()).run();
+        assert_eq!(outcome.end, End::Code(1), "{outcome}");
+        for part in [named, "is seen here", "--telemetry-dir"] {
+            assert!(outcome.stderr_text().contains(part), "{part}: {outcome}");
+        }
+        assert!(!outcome.stderr_text().contains("must use NCCL"), "{outcome}");
+    }
+}
+
+#[test]
 fn a_recorder_that_is_told_to_end_passes_it_on_and_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");

@@ -8,6 +8,7 @@ mod support;
 mod terminal;
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 use support::{airamp, wait_until};
 use tempfile::TempDir;
@@ -106,4 +107,28 @@ fn explain_at_a_terminal_explains_what_runs() {
     let mut terminal = Terminal::start(command.env("AIRAMP_TELEMETRY_DIR", base.path()), 200, 40);
     assert_eq!(terminal.wait_for_the_end().code(), Some(0), "{}", terminal.text());
     terminal.wait_for("is on from call 12");
+}
+
+#[test]
+fn control_z_stops_a_recording_with_its_program_and_the_shell_goes_on() {
+    let home = tempfile::tempdir().expect("a folder");
+    std::fs::write(home.path().join("libairamp_accel.so"), "").expect("written");
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-i").env_clear().env("PATH", "/usr/bin:/bin").env("PS1", "ready> ").current_dir(&home);
+    shell.env("AIRAMP_HOME", home.path()).env("AIRAMP", env!("CARGO_BIN_EXE_airamp"));
+    let mut terminal = Terminal::start(&mut shell, 200, 40);
+    terminal.wait_for("ready>");
+    // The quotes tell what is printed from what is typed.
+    terminal.press("$AIRAMP record -o out -- sh -c 'echo be\"\"gun; read line; echo he\"\"ard $line'\n");
+    terminal.wait_for("begun");
+    terminal.press("\u{1a}");
+    terminal.wait_for("Stopped");
+    terminal.press("echo at the pr''ompt\n");
+    terminal.wait_for("at the prompt");
+    terminal.press("fg\n");
+    terminal.press("again\n");
+    terminal.wait_for("heard again");
+    terminal.wait_for("no call was recorded");
+    terminal.press("exit\n");
+    terminal.wait_for_the_end();
 }

@@ -19,7 +19,7 @@ use self::environment::Place;
 pub(crate) use self::output::Output;
 use self::output::{Closed, Pump};
 use self::ranks::Ranks;
-pub(crate) use self::signals::Signals;
+pub(crate) use self::signals::{Signals, stop_ourselves};
 use self::supervisor::Supervisor;
 
 /// How long ranks have to end after SIGTERM, unless the job says otherwise.

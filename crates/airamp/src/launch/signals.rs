@@ -77,6 +77,12 @@ impl Signals {
     }
 }
 
+/// What Ctrl-Z does to a program that does not catch it. SIGCONT comes as a note like any other signal.
+pub(crate) fn stop_ourselves() {
+    // SAFETY: raising a signal at ourselves has no memory preconditions.
+    unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+}
+
 impl Drop for Signals {
     fn drop(&mut self) {
         for (signal, action) in self.before.drain(..) {

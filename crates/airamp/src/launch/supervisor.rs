@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::ranks::{Ending, Ranks};
-use super::signals::Signals;
+use super::signals::{Signals, stop_ourselves};
 use crate::streams::complain;
 
 /// SIGCHLD wakes us; this is for a process whose parent had it blocked.
@@ -94,8 +94,7 @@ impl<'a> Supervisor<'a> {
     /// Ctrl-Z: the ranks stop, then we do; SIGCONT is passed on like any other signal.
     fn stop(&self) {
         self.ranks.signal_groups(libc::SIGTSTP);
-        // SAFETY: raising a signal at ourselves has no memory preconditions.
-        unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+        stop_ourselves();
     }
 
     /// Ends what the ranks started and left behind.

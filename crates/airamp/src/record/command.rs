@@ -55,19 +55,26 @@ impl Started {
         self.code.unwrap_or(launch::FAILED)
     }
 
-    /// Passes signals on.
+    /// Passes signals on, and stops where Ctrl-Z has stopped the program: the shell waits for us.
     pub(super) fn heed(&mut self, signals: Vec<i32>) {
         for signal in signals {
-            let from_terminal = matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP);
-            match signal {
-                libc::SIGCHLD | libc::SIGPIPE => {}
-                _ if from_terminal && self.has_terminal => {}
-                _ if self.code.is_some() => {}
-                // SAFETY: kill has no memory preconditions. The child is not reaped yet, so its number is its own.
-                _ => unsafe {
-                    libc::kill(self.child.id() as i32, signal);
-                },
+            self.pass_on(signal);
+            if signal == libc::SIGTSTP {
+                launch::stop_ourselves();
             }
+        }
+    }
+
+    fn pass_on(&self, signal: i32) {
+        let from_terminal = matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP);
+        match signal {
+            libc::SIGCHLD | libc::SIGPIPE => {}
+            _ if from_terminal && self.has_terminal => {}
+            _ if self.code.is_some() => {}
+            // SAFETY: kill has no memory preconditions. The child is not reaped yet, so its number is its own.
+            _ => unsafe {
+                libc::kill(self.child.id() as i32, signal);
+            },
         }
     }
 }

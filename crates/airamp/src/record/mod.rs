@@ -14,7 +14,7 @@ use airamp_trace::{Trace, write_file};
 use self::command::Started;
 use self::ranks::{Ranks, Whose};
 use crate::cli::CommandError;
-use crate::launch::Signals;
+use crate::launch::{Signals, stop_ourselves};
 use crate::streams::complain;
 
 /// The ring holds 4,096 calls; a program that fills it faster than this is told how many were lost.
@@ -85,6 +85,10 @@ pub(crate) fn execute(args: Args) -> Result<u8, CommandError> {
         let whose = if let Some(job) = args.job { Whose::Job(job) } else { Whose::Pids(args.pid) };
         let mut ranks = Ranks::running(args.telemetry_dir, whose);
         ranks.look();
+        if ranks.watched() == 0 {
+            complain(&nobody(ranks.whose()));
+            return Ok(NOTHING);
+        }
         complain(&format!("airamp: watching {} processes; Ctrl-C ends it", ranks.watched()));
         while has_time() && ranks.look() && !is_told_to_end(&signals) {}
         return finish(ranks, &args.output, args.note.as_deref(), 0);
@@ -108,7 +112,29 @@ pub(crate) fn execute(args: Args) -> Result<u8, CommandError> {
 
 fn is_told_to_end(signals: &Signals) -> bool {
     let told = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-    signals.wait(LOOK_EVERY).iter().any(|signal| told.contains(signal))
+    let came = signals.wait(LOOK_EVERY);
+    if came.contains(&libc::SIGTSTP) {
+        stop_ourselves();
+    }
+    came.iter().any(|signal| told.contains(signal))
+}
+
+/// What to do where nobody is there to be watched.
+fn nobody(whose: &Whose) -> String {
+    let (who, advice) = match whose {
+        Whose::Job(job) => {
+            (format!("no process of job {job:?}"), "`airamp status --once` shows how the jobs are named; ")
+        }
+        Whose::Pids(pids) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            (format!("no process {}", pids.join(" or ")), "")
+        }
+        Whose::Everybody => ("no process".to_owned(), ""),
+    };
+    format!(
+        "airamp: {who} with the library is seen here -> {advice}a process is seen once it has made a communicator, and by \
+         its own user or root; give the folder that AIRAMP_TELEMETRY_DIR names in the job with --telemetry-dir"
+    )
 }
 
 fn prepare(folder: &Path) -> Result<(), CommandError> {

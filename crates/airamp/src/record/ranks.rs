@@ -68,6 +68,10 @@ impl Ranks {
         is_any_left
     }
 
+    pub(super) fn whose(&self) -> &Whose {
+        &self.whose
+    }
+
     pub(super) fn watched(&self) -> usize {
         self.files.values().flatten().filter(|rank| !rank.is_over).count()
     }
