@@ -5,19 +5,51 @@ folder's manifests, or those of a file of plain YAML, as JSON in one order."""
 
 import json
 import pathlib
+import re
 import sys
 
 import yaml
 
-# The same in C, where PyYAML has it.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 KNOWN = {"apiVersion", "kind", "resources", "images", "patches"}
+
+
+class AsKubectl(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Takes for numbers and booleans what kubectl 1.32 takes for them, where PyYAML goes by YAML 1.1 alone: no date and no number
+    to the base of 60, but `1e-4`, `0o17` and `y`."""
+
+    yaml_implicit_resolvers = {}
+
+    def truth(self, node):
+        return node.value[0] in "yYtT" or node.value.lower() == "on"
+
+    def number(self, node):
+        text = node.value.replace("_", "").lower()
+        sign, digits = (-1, text[1:]) if text[0] == "-" else (1, text.lstrip("+"))
+        if re.match("0[box]", digits):
+            return sign * int(digits, 0)
+        if re.fullmatch("[0-9]+", digits):
+            return sign * int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 10)
+        return sign * float(digits)
+
+
+KINDS = {
+    "null": r"|~|null|Null|NULL",
+    "merge": "<<",
+    "bool": "|".join(word for low in "y n yes no on off true false".split() for word in {low, low.title(), low.upper()}),
+    "int": "[-+]?(0[bB]_*[01][01_]*|0[oO]_*[0-7][0-7_]*|0[xX]_*[0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*)",
+    "float": r"[-+]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE]_*[-+]?_*[0-9][0-9_]*)?",
+}
+for kind, pattern in KINDS.items():
+    AsKubectl.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"({pattern})$"), None)
+AsKubectl.add_constructor("tag:yaml.org,2002:bool", AsKubectl.truth)
+for kind in ["int", "float"]:
+    AsKubectl.add_constructor(f"tag:yaml.org,2002:{kind}", AsKubectl.number)
 
 
 def documents(path):
     """What is in a file, of a list each object by itself, as the cluster takes them."""
     # Through JSON: what shares a YAML anchor would otherwise be one object, and be patched as one.
-    found = [json.loads(json.dumps(one)) for one in yaml.load_all(path.read_text(), Loader=LOADER) if one]
+    found = [json.loads(json.dumps(one)) for one in yaml.load_all(path.read_text(), Loader=AsKubectl) if one]
     return [each for one in found for each in (one["items"] if one.get("kind") == "List" else [one])]
 
 

@@ -20,6 +20,10 @@ fn manifests() -> PathBuf {
 
 /// A program of tests/kubernetes with the packages that it needs; `None` after a loud skip.
 fn python(program: &str) -> Option<Run> {
+    with_packages(Run::new("python3").arg(package_dir().join("kubernetes").join(program)))
+}
+
+fn with_packages(run: Run) -> Option<Run> {
     static PACKAGES: OnceLock<Result<String, String>> = OnceLock::new();
     let packages = PACKAGES.get_or_init(|| {
         let output = Command::new(package_dir().join("kubernetes/tools")).output();
@@ -28,10 +32,7 @@ fn python(program: &str) -> Option<Run> {
         output.status.success().then(|| text(&output.stdout)).ok_or_else(|| text(&output.stderr))
     });
     match packages {
-        Ok(packages) => {
-            let run = Run::new("python3").arg(package_dir().join("kubernetes").join(program));
-            Some(run.env("PYTHONPATH", packages).env("PYTHONDONTWRITEBYTECODE", "1"))
-        }
+        Ok(packages) => Some(run.env("PYTHONPATH", packages).env("PYTHONDONTWRITEBYTECODE", "1")),
         Err(reason) => {
             skip_outside_ci(reason);
             None
@@ -123,6 +124,7 @@ fn what_is_added_to_a_foreign_manifest_is_valid_and_can_be_taken_out_without_a_t
 
     let found: Value = serde_json::from_str(&json(&with)).expect("JSON");
     let pod = &found[0]["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"][0]["name"], "airampd-data", "the user's own: {pod:#}");
     assert_eq!(pod["initContainers"][1]["securityContext"]["runAsUser"], 2000, "the pod's own user");
     let preloaded = &pod["containers"][1]["env"][0]["value"];
     assert_eq!(preloaded, "/airamp/lib/libairamp_accel.so:/usr/lib/libother.so");
@@ -140,27 +142,68 @@ fn what_is_added_to_a_foreign_manifest_is_valid_and_can_be_taken_out_without_a_t
 }
 
 /// A pod with a piece of text in its container, and what add-to must say of it.
-const REFUSED: [(&str, &str); 3] = [
+const REFUSED: [(&str, &str); 7] = [
     (
         "env: [{name: LD_PRELOAD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
         "LD_PRELOAD comes from elsewhere",
     ),
     ("env: [{name: AIRAMP_TELEMETRY_DIR, value: /mine}]", "sets AIRAMP_TELEMETRY_DIR itself"),
     ("env: [", "neither YAML nor JSON"),
+    ("env: [{value: one}]", "'env' of container model of one is no list of things with names"),
+    ("volumeMounts: /data", "'volumeMounts' of container model of one is no list"),
+    ("securityContext: {runAsUser: me}", "runAsUser is no number: me"),
+    ("securityContext: root", "'securityContext' of a pod of one is no mapping"),
+];
+
+/// A whole file, and what add-to must say of it.
+const NO_MANIFEST: [(&[u8], &str); 6] = [
+    (b"\x7fELF\x02\x01\x00\xff\xfe", "neither YAML nor JSON"),
+    (b"one: &one [*one]", "too deep, or holds itself"),
+    (b"kind: Pod\nmetadata: foo\nspec: {containers: [{name: one}]}", "'metadata' of an object is no mapping"),
+    (
+        b"kind: Pod\nspec: {containers: [{image: one}]}",
+        "'containers' of a pod of unnamed is no list of things",
+    ),
+    (b"kind: Pod\nspec: {containers: []}", "a pod of unnamed has no container"),
+    (b"kind: Service\nspec: {}", "there is no pod in it"),
 ];
 
 #[test]
 fn a_manifest_that_cannot_be_added_to_is_refused_in_a_sentence() {
     let base = tempfile::tempdir().expect("a folder");
     let manifest = base.path().join("pod.yaml");
-    for (part, expected) in REFUSED {
+    let head = "kind: Pod\nmetadata: {name: one}\nspec:\n  containers:\n    - name: model\n      ";
+    let parts = REFUSED.map(|(part, expected)| (format!("{head}{part}\n").into_bytes(), expected));
+    let files = NO_MANIFEST.map(|(file, expected)| (file.to_vec(), expected));
+    for (text, expected) in parts.into_iter().chain(files) {
         let Some(add) = python("../../deploy/kubernetes/add-to") else { return };
-        let head = "kind: Pod\nmetadata: {name: one}\nspec:\n  containers:\n    - name: model\n      ";
-        std::fs::write(&manifest, format!("{head}{part}\n")).expect("a manifest");
+        std::fs::write(&manifest, &text).expect("a manifest");
         let outcome = add.args(["--image", "airamp-accel:1", "--user", "1"]).arg(&manifest).run();
-        assert_eq!((outcome.end, outcome.stdout_text()), (End::Code(1), String::new()), "{part}");
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!((outcome.end, outcome.stdout_text()), (End::Code(1), String::new()), "{text}");
         let said = outcome.stderr_text();
-        assert!(said.starts_with("add-to: ") && said.contains(expected), "{part}: {said}");
+        assert!(said.starts_with("add-to: ") && said.contains(expected), "{text}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_manifest_that_nobody_takes_is_said_in_a_sentence_or_not_at_all() {
+    let base = tempfile::tempdir().expect("a folder");
+    let cannot = |why: &str| format!("add-to: the manifest cannot be written: {why}\n");
+    // In the last the reader has gone before there is anything to read.
+    for (line, expected) in [
+        ("add >/dev/full", cannot("No space left on device")),
+        ("add >&-", cannot("Bad file descriptor")),
+        (r#"{ read -r _ <gone; add; } | { exec <&-; echo >gone; }; exit "${PIPESTATUS[0]}""#, String::new()),
+    ] {
+        let add = r#"add() { python3 "$0/add-to" --image airamp-accel:1 --user 0 "$plain"; }"#;
+        let script = format!("plain=$1/plain-job.yaml; {add}\ncd \"$2\"; rm -f gone; mkfifo gone; {line}");
+        let run =
+            Run::new("bash").args(["-c", &script]).arg(manifests()).arg(package_dir().join("kubernetes"));
+        let Some(run) = with_packages(run.arg(base.path())) else { return };
+        let outcome = run.run();
+        assert_eq!((outcome.end, outcome.stderr_text()), (End::Code(1), expected), "{line}");
     }
 }
 
