@@ -130,6 +130,17 @@ mod bad_blobs {
     }
 
     #[test]
+    fn a_fifo_in_the_place_of_manifest_or_blob_is_named_and_not_waited_for() {
+        for file in ["sm_90.cubin", "manifest.toml"] {
+            let folder = BlobFolder::whole();
+            std::fs::remove_file(folder.file(file)).unwrap();
+            let made = std::process::Command::new("mkfifo").arg(folder.file(file)).status();
+            assert!(made.expect("mkfifo runs").success());
+            assert_refused(from(&folder, load_on("sm_90")), &[file, "no regular file"]);
+        }
+    }
+
+    #[test]
     fn a_truncated_blob_is_called_so_at_any_length() {
         for (architecture, file) in
             [("sm_90", "sm_90.cubin"), ("gfx950", "gfx950.hsaco"), ("sm_120", "compute_80.ptx")]

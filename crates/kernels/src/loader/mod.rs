@@ -7,6 +7,7 @@
 
 mod architecture;
 mod expected;
+pub mod file;
 mod ghost;
 mod image;
 mod kernel_set;

@@ -3,11 +3,10 @@
 //! here but that a blob and its hash are there.
 
 use std::borrow::Cow;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::LoadError;
+use super::{LoadError, file};
 use crate::blob::Kind;
 use crate::manifest::Manifest;
 
@@ -37,12 +36,12 @@ pub(super) fn in_folder(folder: &Path, architecture: &str, kind: Kind) -> Result
     };
     let entry = manifest.find(architecture, kind).ok_or_else(unlisted)?;
     let path = folder.join(&entry.file);
-    let bytes = fs::read(&path).map_err(|error| unreadable(path.clone(), error))?;
+    let bytes = file::code_object(&path).map_err(|error| unreadable(path.clone(), error))?;
     Ok(Found { name: path.display().to_string(), bytes: Cow::Owned(bytes), sha256: entry.sha256 })
 }
 
 fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
-    let text = fs::read_to_string(path).map_err(|error| unreadable(path.to_owned(), error))?;
+    let text = file::manifest(path).map_err(|error| unreadable(path.to_owned(), error))?;
     let bad = |reason: String| LoadError::Manifest { path: path.to_owned(), reason };
     Manifest::parse(&text).map_err(|error| bad(error.to_string()))
 }
