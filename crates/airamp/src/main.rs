@@ -4,6 +4,7 @@
 //! and `streams`.
 //! It never calls GPU code, and so none is linked: what needs a GPU is asked of `airamp-rank`, a process of its
 //! own. Of the fast path it uses the plan, of the kernels the code objects, of the policy the explanations; all are pure.
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic where `streams` says what is wrong")]
 
 mod artifacts;
 mod bench;

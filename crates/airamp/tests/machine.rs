@@ -138,6 +138,55 @@ fn doctor_looks_at_the_kernels_that_would_be_used() {
     assert!(found.starts_with("warning") && found.contains("sm_80.cubin: listed, but not there"), "{found}");
 }
 
+fn fifo(path: &Path) {
+    shell("mkfifo \"$1\"", &[path]);
+}
+
+#[test]
+fn doctor_waits_for_no_fifo_in_the_place_of_the_log_or_of_the_kernels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (log, manifest) = (folder.path().join("log"), folder.path().join("manifest.toml"));
+    fifo(&log);
+    fifo(&manifest);
+    let mut command = airamp(&["doctor", "--json"]);
+    command.env("AIRAMP_LOG_FILE", &log).env("AIRAMP_KERNEL_DIR", folder.path());
+    let report = json(&run(&mut command));
+    let found = |name: &str| {
+        let checks = report["checks"].as_array().expect("checks");
+        let check = checks.iter().find(|check| check["name"] == name).expect("this check");
+        (check["status"].clone(), check["found"].to_string())
+    };
+    assert_eq!(found("log file").0, "problem", "{}", found("log file").1);
+    assert!(found("kernels").1.contains("no regular file"), "{}", found("kernels").1);
+}
+
+#[test]
+fn a_fifo_in_the_place_of_code_objects_is_named_and_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let manifest = folder.path().join("manifest.toml");
+    let of_folder = |command: &str| run(airamp(&["kernels", command, "--dir"]).arg(folder.path()));
+    let hash = "0".repeat(64);
+    let text = format!("[[blob]]\nfile = \"a.ptx\"\narchitecture = \"compute_80\"\nsha256 = \"{hash}\"\n");
+    fs::write(&manifest, text).expect("written");
+    fifo(&folder.path().join("a.ptx"));
+    let listed = of_folder("list");
+    assert!(stdout(&listed).contains("missing"), "{}", stdout(&listed));
+    let verified = of_folder("verify");
+    assert_eq!(verified.status.code(), Some(1));
+    assert!(
+        stdout(&verified).contains("a.ptx: cannot be read: it is no regular file"),
+        "{}",
+        stdout(&verified)
+    );
+    fs::remove_file(&manifest).expect("removed");
+    fifo(&manifest);
+    for command in ["list", "verify"] {
+        let output = of_folder(command);
+        assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+        assert!(stderr(&output).contains("no regular file"), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn doctor_bears_a_probe_that_breaks() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -67,13 +67,20 @@ fn complaints_that_cannot_be_written_leave_the_exit_code_as_it_is() {
 
 #[test]
 fn what_a_command_prints_and_cannot_is_an_error() {
-    for command in ["config", "doctor"] {
-        for args in [&[command][..], &[command, "--json"]] {
-            let child = airamp(args).stdout(full()).stderr(Stdio::piped()).spawn().expect("airamp starts");
-            let output = finish(child);
-            assert_eq!(output.status.code(), Some(125), "{args:?}: {}", stderr(&output));
-            assert!(stderr(&output).contains("No space left on device"), "{args:?}: {}", stderr(&output));
-        }
+    for command in [
+        "config",
+        "config --json",
+        "doctor",
+        "doctor --json",
+        "kernels list",
+        "kernels list --json",
+        "kernels verify",
+    ] {
+        let args: Vec<&str> = command.split(' ').collect();
+        let child = airamp(&args).stdout(full()).stderr(Stdio::piped()).spawn().expect("airamp starts");
+        let output = finish(child);
+        assert_eq!(output.status.code(), Some(125), "{command}: {}", stderr(&output));
+        assert!(stderr(&output).contains("No space left on device"), "{command}: {}", stderr(&output));
     }
 }
 

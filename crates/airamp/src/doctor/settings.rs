@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use airamp_settings::{Loaded, Source};
@@ -47,7 +47,8 @@ fn log_file(path: Option<&Path>) -> Check {
     let Some(path) = path else { return Check::ok("log file", "none set: the log goes to stderr") };
     // Looking must not create the file.
     let writable = if path.exists() {
-        OpenOptions::new().append(true).open(path).map(drop)
+        // Opened as the library does, which waits for nobody: a FIFO that nobody reads cannot be written.
+        OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map(drop)
     } else {
         may_create_in(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
     };

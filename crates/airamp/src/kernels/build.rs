@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use airamp_kernels::loader::file;
 use airamp_kernels::manifest::Manifest;
 use airamp_kernels::{Kind, sources};
 use sha2::{Digest, Sha256};
@@ -14,6 +15,7 @@ use super::hip::Clang;
 use super::nvrtc::Nvrtc;
 use super::targets::{CLANG, Compiler, NVRTC, TARGETS, Target, chosen};
 use super::{KernelsError, packages};
+use crate::streams::complain;
 
 pub(super) const MANIFEST: &str = "manifest.toml";
 
@@ -28,7 +30,8 @@ pub(super) fn execute(out: &Path, only: &[String]) -> Result<(), KernelsError> {
     let path = out.join(MANIFEST);
     let entries = entries(&targets, &built, &kept(&path, out))?;
     fs::write(&path, manifest(&entries)).map_err(KernelsError::io(&path))?;
-    eprintln!("airamp: {} of {} code objects built into {}", targets.len(), TARGETS.len(), out.display());
+    let (count, all) = (targets.len(), TARGETS.len());
+    complain(&format!("airamp: {count} of {all} code objects built into {}", out.display()));
     Ok(())
 }
 
@@ -52,7 +55,7 @@ fn build_all(targets: &[&Target]) -> Result<Vec<Vec<u8>>, KernelsError> {
                 clang.insert(compiler).build(target)?
             }
         };
-        eprintln!("airamp: {} {} bytes", target.file(), bytes.len());
+        complain(&format!("airamp: {} {} bytes", target.file(), bytes.len()));
         built.push(bytes);
     }
     Ok(built)
@@ -60,14 +63,14 @@ fn build_all(targets: &[&Target]) -> Result<Vec<Vec<u8>>, KernelsError> {
 
 /// What a manifest in that folder says of code objects made from this very source, which stay in it.
 fn kept(path: &Path, out: &Path) -> Vec<(&'static Target, Vec<u8>)> {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = file::manifest(path).unwrap_or_default();
     let old = Manifest::parse(&text).unwrap_or_default();
     if old.sources != current_sources() {
         return Vec::new();
     }
     let still_there = |target: &'static Target| {
         let entry = old.find(target.architecture, target.kind)?;
-        let bytes = fs::read(out.join(&entry.file)).ok()?;
+        let bytes = file::code_object(&out.join(&entry.file)).ok()?;
         (Sha256::digest(&bytes)[..] == entry.sha256 && entry.file == target.file()).then_some((target, bytes))
     };
     TARGETS.iter().filter_map(still_there).collect()

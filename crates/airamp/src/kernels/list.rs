@@ -6,10 +6,11 @@ use airamp_kernels::Kind;
 use airamp_kernels::manifest::BlobEntry;
 use serde::Serialize;
 
-use super::KernelsError;
 use super::build::hex;
 use super::code_object;
 use super::verify::Set;
+use crate::cli::CommandError;
+use crate::streams;
 
 #[derive(Serialize)]
 struct Listed {
@@ -32,16 +33,17 @@ struct Listing {
     code_objects: Vec<Listed>,
 }
 
-pub(super) fn execute(dir: Option<&Path>, json: bool) -> Result<(), KernelsError> {
+pub(super) fn execute(dir: Option<&Path>, json: bool) -> Result<(), CommandError> {
     let set = Set::open(dir)?;
     let entries = set.manifest.blobs.iter().zip(&set.blobs);
-    let code_objects: Vec<Listed> = entries.map(|(entry, bytes)| listed(entry, bytes.as_deref())).collect();
-    if json {
-        println!("{}", serde_json::json!(Listing { code_objects }));
+    let code_objects: Vec<Listed> =
+        entries.map(|(entry, bytes)| listed(entry, bytes.as_deref().ok())).collect();
+    let text = if json {
+        format!("{}\n", serde_json::json!(Listing { code_objects }))
     } else {
-        print_table(&code_objects);
-    }
-    Ok(())
+        table(&code_objects)
+    };
+    Ok(streams::print(&text)?)
 }
 
 fn listed(entry: &BlobEntry, bytes: Option<&[u8]>) -> Listed {
@@ -63,24 +65,26 @@ fn listed(entry: &BlobEntry, bytes: Option<&[u8]>) -> Listed {
     }
 }
 
-fn print_table(code_objects: &[Listed]) {
-    println!(
-        "{:<12} {:>9} {:>8} {:>10} {:>6}  sha256",
-        "architecture", "bytes", "kernels", "registers", "stack"
-    );
-    for object in code_objects {
-        let most = |of: fn(&ListedKernel) -> Option<u32>| {
-            let most = object.kernels.iter().filter_map(of).max();
-            most.map_or_else(|| "-".to_owned(), |most| most.to_string())
-        };
-        println!(
-            "{:<12} {:>9} {:>8} {:>10} {:>6}  {}",
-            object.architecture,
-            object.bytes.map_or_else(|| "missing".to_owned(), |bytes| bytes.to_string()),
-            object.kernels.len(),
-            most(|kernel| kernel.registers),
-            most(|kernel| kernel.stack_bytes),
-            object.sha256,
-        );
-    }
+fn table(code_objects: &[Listed]) -> String {
+    let head = ["architecture", "bytes", "kernels", "registers", "stack", "sha256"].map(str::to_owned);
+    [row(&head)].into_iter().chain(code_objects.iter().map(|object| row(&cells(object)))).collect()
+}
+
+fn cells(object: &Listed) -> [String; 6] {
+    let most = |of: fn(&ListedKernel) -> Option<u32>| {
+        let most = object.kernels.iter().filter_map(of).max();
+        most.map_or_else(|| "-".to_owned(), |most| most.to_string())
+    };
+    [
+        object.architecture.clone(),
+        object.bytes.map_or_else(|| "missing".to_owned(), |bytes| bytes.to_string()),
+        object.kernels.len().to_string(),
+        most(|kernel| kernel.registers),
+        most(|kernel| kernel.stack_bytes),
+        object.sha256.clone(),
+    ]
+}
+
+fn row([architecture, bytes, kernels, registers, stack, sha256]: &[String; 6]) -> String {
+    format!("{architecture:<12} {bytes:>9} {kernels:>8} {registers:>10} {stack:>6}  {sha256}\n")
 }

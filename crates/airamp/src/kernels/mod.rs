@@ -105,7 +105,7 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     match &args.command {
         Command::Build { out, only } => build::execute(out, only)?,
         Command::List { json, dir } => list::execute(dir.as_deref(), *json)?,
-        Command::Verify { dir } => return Ok(verify::execute(dir.as_deref())?),
+        Command::Verify { dir } => return verify::execute(dir.as_deref()),
     }
     Ok(0)
 }

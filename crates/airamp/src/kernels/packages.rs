@@ -8,6 +8,7 @@ use std::process::Command;
 
 use super::KernelsError;
 use super::targets::Compiler;
+use crate::streams::complain;
 
 /// The folder that holds a compiler's package, fetched if need be.
 pub(super) fn folder(compiler: &Compiler) -> Result<PathBuf, KernelsError> {
@@ -18,7 +19,7 @@ pub(super) fn folder(compiler: &Compiler) -> Result<PathBuf, KernelsError> {
         return Ok(folder);
     }
     fs::create_dir_all(&cache).map_err(KernelsError::io(&cache))?;
-    eprintln!("airamp: fetching {} {} from PyPI", compiler.package, compiler.version);
+    complain(&format!("airamp: fetching {} {} from PyPI", compiler.package, compiler.version));
     // Under another name until it is whole, so that an interrupted download is not taken for a compiler.
     let partial = cache.join(format!("{named}.{}", std::process::id()));
     let result = fetch(compiler, &partial).and_then(|()| move_into_place(&partial, &folder));

@@ -1,34 +1,38 @@
 //! Whether code objects, manifest and embedded sources agree. Says every difference, not only the first.
 
-use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use airamp_kernels::loader::file;
 use airamp_kernels::manifest::Manifest;
 use airamp_kernels::sources;
 use sha2::{Digest, Sha256};
 
 use super::KernelsError;
 use super::build::MANIFEST;
+use crate::cli::CommandError;
+use crate::streams;
 
 /// 0 if all agree, 1 if not.
-pub(super) fn execute(dir: Option<&Path>) -> Result<u8, KernelsError> {
+pub(super) fn execute(dir: Option<&Path>) -> Result<u8, CommandError> {
     let set = Set::open(dir)?;
     let differences = set.differences();
-    for difference in &differences {
-        println!("{difference}");
-    }
     if differences.is_empty() {
-        let count = set.manifest.blobs.len();
-        println!("{count} code objects and {} sources are what the manifest says", sources().len());
+        let (objects, sources) = (set.manifest.blobs.len(), sources().len());
+        streams::print(&format!(
+            "{objects} code objects and {sources} sources are what the manifest says\n"
+        ))?;
+        return Ok(0);
     }
-    Ok(u8::from(!differences.is_empty()))
+    streams::print(&format!("{}\n", differences.join("\n")))?;
+    Ok(1)
 }
 
 /// A manifest and what lies beside it.
 pub(super) struct Set {
     pub(super) manifest: Manifest,
-    /// As the manifest's entries; `None` where there is no such file.
-    pub(super) blobs: Vec<Option<Vec<u8>>>,
+    /// As the manifest's entries, as far as they can be read.
+    pub(super) blobs: Vec<io::Result<Vec<u8>>>,
 }
 
 impl Set {
@@ -36,14 +40,14 @@ impl Set {
     pub(super) fn open(dir: Option<&Path>) -> Result<Self, KernelsError> {
         let path = dir.map_or_else(|| "the embedded manifest".into(), |dir| dir.join(MANIFEST));
         let text = match dir {
-            Some(_) => fs::read_to_string(&path).map_err(KernelsError::io(&path))?,
+            Some(_) => file::manifest(&path).map_err(KernelsError::io(&path))?,
             None => airamp_kernels::MANIFEST.to_owned(),
         };
         let manifest = Manifest::parse(&text)
             .map_err(|error| KernelsError::Manifest { path, reason: error.to_string() })?;
-        let blob = |file: &str| match dir {
-            Some(dir) => fs::read(dir.join(file)).ok(),
-            None => embedded(file),
+        let blob = |name: &str| match dir {
+            Some(dir) => file::code_object(&dir.join(name)),
+            None => embedded(name).ok_or_else(|| ErrorKind::NotFound.into()),
         };
         let blobs = manifest.blobs.iter().map(|entry| blob(&entry.file)).collect();
         Ok(Self { manifest, blobs })
@@ -56,11 +60,14 @@ impl Set {
         }
         for (entry, bytes) in self.manifest.blobs.iter().zip(&self.blobs) {
             match bytes {
-                None => found.push(format!("{}: listed, but not there", entry.file)),
-                Some(bytes) if Sha256::digest(bytes)[..] != entry.sha256 => {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    found.push(format!("{}: listed, but not there", entry.file));
+                }
+                Err(error) => found.push(format!("{}: cannot be read: {error}", entry.file)),
+                Ok(bytes) if Sha256::digest(bytes)[..] != entry.sha256 => {
                     found.push(format!("{}: not the bytes that the manifest gives the hash of", entry.file));
                 }
-                Some(_) => {}
+                Ok(_) => {}
             }
         }
         found.extend(self.differing_sources());
@@ -96,6 +103,7 @@ fn embedded(file: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_embedded_code_objects_manifest_and_sources_agree() {
