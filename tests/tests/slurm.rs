@@ -154,6 +154,79 @@ fn the_epilog_does_not_fail_where_it_can_take_no_lock() {
     run.env("SLURM_JOB_ID", "1").env("SLURM_JOB_UID", "65534").run().assert_success();
 }
 
+/// What a shell says on a node that nobody else is on: our programs are in /run/bin, /tmp and /dev/shm are empty.
+#[track_caller]
+fn on_a_bare_node(script: &str) -> Option<String> {
+    if let Err(lacking) = is_possible() {
+        skip_outside_ci(&lacking);
+        return None;
+    }
+    let node = "mount -t tmpfs none /run; mkdir /run/bin; cp \"$@\" /run/bin; cd /run
+        mount -t tmpfs none /tmp; mount -t tmpfs none /dev/shm\n";
+    let run = Run::new("unshare").args(["--mount", "bash", "-euc", &format!("{node}{script}"), "bash"]);
+    let ours = package_dir().join("../deploy/slurm/airamp-node");
+    let outcome = run.args([ours, airamp(), airampd()]).env("AIRAMP_CONFIG", "/run/airamp.conf").run();
+    Some(outcome.assert_success().stdout_text())
+}
+
+/// A number that no process has: beyond the largest that Linux gives.
+const GONE: &str = "4194304";
+
+#[test]
+fn sockets_of_processes_that_are_gone_go_when_the_user_has_no_other() {
+    let script = r#"
+        mkdir /tmp/airamp-0
+        for name in 4194304 4194304-1 $$; do
+            python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' /tmp/airamp-0/$name.sock
+        done
+        bin/airamp-node --clean; ls /tmp/airamp-0 | wc -l
+        bin/airamp-node --clean --all; ls /tmp/airamp-0 | sed "s/$$/alive/""#;
+    let Some(said) = on_a_bare_node(script) else { return };
+    assert!(script.contains(GONE));
+    assert_eq!(said, "3\nalive.sock\n", "of a job that is left alone, and when all is");
+}
+
+#[test]
+fn a_token_that_cannot_be_read_keeps_nobody_from_tidying_up() {
+    let script = r#"
+        printf 'telemetry_dir = "/run/a folder"\nmetrics_token_file = "/run/token"\n' >airamp.conf
+        mkdir -p '/run/a folder/airamp-0'
+        python3 - '/run/a folder/airamp-0/4194304-1.airamp' <<'PYTHON'
+import os, struct, sys
+head = bytearray(1024)
+struct.pack_into("<Q", head, 176, os.stat("/proc/self/ns/pid").st_ino)
+head[320:322] = b"17"
+open(sys.argv[1], "wb").write(head)
+PYTHON
+        AIRAMP_JOB=18 bin/airamp-node --clean; find '/run/a folder' | wc -l
+        AIRAMP_JOB=17 bin/airamp-node --clean; find '/run/a folder' | wc -l
+        bin/airamp-node --clean --all; find '/run/a folder' | wc -l"#;
+    let Some(said) = on_a_bare_node(script) else { return };
+    assert!(script.contains(GONE));
+    assert_eq!(said, "3\n2\n1\n", "another's file, its own, the empty folder");
+}
+
+#[test]
+fn a_daemon_that_cannot_honour_its_settings_is_not_tried_again() {
+    let script = r#"
+        echo 'metrics_token_file = "/run/token"' >airamp.conf
+        mv bin/airampd bin/the-daemon
+        printf '#!/bin/sh\n[ "$*" = --check-config ] || echo >>/run/tries\nexec /run/bin/the-daemon "$@"\n' >bin/airampd
+        chmod +x bin/airampd
+        bin/airamp-node 2>log &
+        for try in $(seq 200); do ! grep -q 'ended with' log || break; sleep 0.1; done
+        # Longer than its pause.
+        sleep 3
+        kill -s TERM $!
+        wait $!
+        cat log; wc -l <tries"#;
+    let Some(said) = on_a_bare_node(script) else { return };
+    for words in ["the token in /run/token", "ended with code 3", "the job runs on without it"] {
+        assert_eq!(said.matches(words).count(), 1, "{said}");
+    }
+    assert!(said.ends_with("\n1\n"), "{said}");
+}
+
 #[test]
 fn a_cancelled_job_takes_its_daemons_with_it() {
     let Some(report) = report() else { return };
