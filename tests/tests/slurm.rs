@@ -227,6 +227,31 @@ fn a_daemon_that_cannot_honour_its_settings_is_not_tried_again() {
     assert!(said.ends_with("\n1\n"), "{said}");
 }
 
+/// Numbers of a text that stand as in `$((20000 + SLURM_JOB_ID % 10000))`: the ports from the first on, as many as the second.
+fn ports(text: &str, of: &str) -> Vec<std::ops::Range<u32>> {
+    let expressions =
+        text.split("$((").skip(1).filter_map(|behind| behind.split_once(&format!(" + {of} % ")));
+    let number = |digits: &str| {
+        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse::<u32>().expect("a number")
+    };
+    expressions.map(|(first, behind)| number(first)..number(first) + number(behind)).collect()
+}
+
+#[test]
+fn the_port_that_a_users_daemon_is_advised_to_take_is_no_master_port_of_the_examples() {
+    let deploy = package_dir().join("../deploy/slurm/examples");
+    let page = std::fs::read_to_string(package_dir().join("../docs/slurm.md")).expect("the page");
+    let advised = ports(&page, "$(id -u)");
+    let text = |path| std::fs::read_to_string(path).expect("an example");
+    let masters = files_in(&deploy).into_iter().map(text).flat_map(|text| ports(&text, "SLURM_JOB_ID"));
+    let masters: Vec<_> = masters.collect();
+    assert_eq!((advised.len(), masters.len()), (1, 2), "{advised:?}, {masters:?}");
+    for master in masters {
+        assert!(master.end <= advised[0].start || advised[0].end <= master.start, "{master:?}, {advised:?}");
+    }
+}
+
 #[test]
 fn a_cancelled_job_takes_its_daemons_with_it() {
     let Some(report) = report() else { return };
