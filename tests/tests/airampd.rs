@@ -196,6 +196,9 @@ fn check_config_says_what_holds_and_fails_for_what_is_wrong() {
     let wrong = ended(&["--check-config"], &[("AIRAMP_METRICS_PORT", "http")]);
     assert_eq!(wrong.end, End::Code(3), "{wrong}");
     assert!(wrong.stderr_text().contains("AIRAMP_METRICS_PORT"), "{wrong}");
+    let relative = ended(&["--check-config"], &[("AIRAMP_TELEMETRY_DIR", "telemetry")]);
+    assert_eq!(relative.end, End::Code(3), "{relative}");
+    assert!(relative.stderr_text().contains("an absolute path"), "{relative}");
 }
 
 #[test]

@@ -182,6 +182,12 @@ mod environment {
     }
 
     #[test]
+    fn a_relative_folder_of_telemetry_is_named() {
+        let outcomes = job_is_unchanged(|run| run.env("AIRAMP_TELEMETRY_DIR", "telemetry"));
+        assert_warnings(&outcomes, &[&["AIRAMP_TELEMETRY_DIR", "an absolute path", "telemetry"]]);
+    }
+
+    #[test]
     fn a_good_file_is_read_in_silence() {
         let dir = folder();
         let file = settings_file(dir.path(), b"mode = \"observe\"\nmin_bytes = \"4 MiB\"\n");

@@ -199,8 +199,11 @@ fn doctor_bears_a_probe_that_breaks() {
 #[test]
 fn doctor_passes_the_warnings_about_settings_on() {
     let (_folder, path) = folder_with_file("metrics_port = \"x\"\n");
-    let output = run(airamp(&["doctor"]).env("AIRAMP_CONFIG", &path));
+    let mut command = airamp(&["doctor"]);
+    let output = run(command.env("AIRAMP_CONFIG", &path).env("AIRAMP_TELEMETRY_DIR", "shm"));
     assert!(stdout(&output).contains(&format!("{path}:1: metrics_port")), "{}", stdout(&output));
+    let relative = "AIRAMP_TELEMETRY_DIR in the environment: expected an absolute path";
+    assert!(stdout(&output).contains(relative), "{}", stdout(&output));
     assert_ne!(output.status.code(), Some(0));
 }
 

@@ -419,6 +419,25 @@ impl Kind for FilePath {
     }
 }
 
+/// The same where a path that depends on the current folder is of no use: it would mean another place to each process.
+pub(crate) struct AbsolutePath;
+
+impl Kind for AbsolutePath {
+    type Value = Option<PathBuf>;
+
+    fn read(&self, given: &Given) -> Option<Option<PathBuf>> {
+        FilePath.read(given).filter(|path| path.as_ref().is_some_and(|path| path.is_absolute()))
+    }
+
+    fn expects(&self) -> String {
+        format!("an absolute path of 1 to {MAX_PATH_BYTES} bytes")
+    }
+
+    fn plain(&self, value: &Option<PathBuf>) -> Plain {
+        FilePath.plain(value)
+    }
+}
+
 /// A word or two on one line, or nothing.
 pub(crate) struct Name;
 

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use crate::kinds::{
-    Address, AutoOr, Decimal, Effects, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES, Mode, Name,
-    PatternEffects, Plain, Size, Switch, WIRE_FORMATS, Whole, WireFormat,
+    AbsolutePath, Address, AutoOr, Decimal, Effects, FilePath, Given, Kind, LOG_LEVELS, LogLevel, MODES,
+    Mode, Name, PatternEffects, Plain, Size, Switch, WIRE_FORMATS, Whole, WireFormat,
 };
 
 const KIB: u64 = 1 << 10;
@@ -146,7 +146,7 @@ settings! {
     "AIRAMP_TELEMETRY" telemetry: bool = true, Switch, Part::Library,
         "Counts calls, bytes and times in a file of shared memory, one per process, that `airampd` and `airamp status` read.";
 
-    "AIRAMP_TELEMETRY_DIR" telemetry_dir: Option<PathBuf> = None, FilePath, Part::Library,
+    "AIRAMP_TELEMETRY_DIR" telemetry_dir: Option<PathBuf> = None, AbsolutePath, Part::Library,
         "The folder under which each user has one for these files, `airamp-<uid>`; without it /dev/shm, and where that cannot be used /tmp if it is in memory. The daemon looks there too.";
 
     "AIRAMP_DEVICE_TIMINGS" device_timings: bool = true, Switch, Part::Library,

@@ -241,6 +241,22 @@ fn a_bad_variable_leaves_what_the_file_says() {
 }
 
 #[test]
+fn a_relative_folder_of_telemetry_is_refused_and_other_paths_may_be_relative() {
+    for relative in ["telemetry", "./telemetry", "../shm"] {
+        let loaded = from_environment(&[("AIRAMP_TELEMETRY_DIR", relative)]);
+        assert_only_warning(&loaded, &["AIRAMP_TELEMETRY_DIR", "an absolute path", relative]);
+        assert_eq!(loaded.settings.telemetry_dir, None);
+    }
+    let folder = Folder::holding("telemetry_dir = \"shm\"\n");
+    assert_only_warning(&folder.resolve(&[]), &[":1: telemetry_dir", "an absolute path"]);
+    let others = ["TUNING_CACHE", "EVIDENCE_DIR", "NCCL_PATH", "KERNEL_DIR", "LOG_FILE"];
+    for name in others.map(|name| format!("AIRAMP_{name}")) {
+        let loaded = from_environment(&[(&name, "here")]);
+        assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    }
+}
+
+#[test]
 fn an_unknown_key_is_named_with_the_nearest_one() {
     let loaded = Folder::holding("# comment\nmetric_port = 1\n").resolve(&[]);
     assert_only_warning(&loaded, &[":2: unknown key \"metric_port\"", "did you mean metrics_port?"]);
