@@ -1,8 +1,8 @@
 //! Whether airampd answers where the settings say that it listens. One short request, bounded in time.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use airamp_settings::Settings;
 
@@ -10,13 +10,22 @@ use super::report::Check;
 
 const NAME: &str = "airampd";
 const LIMIT: Duration = Duration::from_secs(2);
-const LONGEST_ANSWER: u64 = 4 << 10;
+const LONGEST_ANSWER: usize = 4 << 10;
+const RESTART: &str = "restart it (`systemctl restart airampd`)";
+const ANOTHER_PORT: &str = "give airampd a port of its own with AIRAMP_METRICS_PORT, for it and here";
+
+/// What airampd says when its looks are stuck; a test of the daemon's keeps it to that.
+const STUCK: &str = "no look was over in the last ";
 
 /// What is found at the address.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Nobody,
     Daemon,
+    /// Our daemon, whose looks are stuck, with what it says.
+    Stuck(String),
+    /// Something that takes a connection and says nothing.
+    Silent,
     /// Something that answers otherwise, with its first line.
     Other(String),
 }
@@ -30,7 +39,7 @@ pub(super) fn checks(settings: &Settings) -> Vec<Check> {
 
 fn port(address: SocketAddr, found: &Found) -> Check {
     const PORT: &str = "metrics port";
-    if *found == Found::Daemon {
+    if matches!(found, Found::Daemon | Found::Stuck(_)) {
         return Check::ok(PORT, format!("{address} is airampd's"));
     }
     match TcpListener::bind(address) {
@@ -53,9 +62,16 @@ fn daemon(address: SocketAddr, found: &Found, is_encrypted: bool) -> Check {
                           `airamp status` works without it";
             Check::warning(NAME, format!("nothing answers at {address}"), advice)
         }
+        Found::Stuck(said) => Check::warning(NAME, format!("airampd at {address} is stuck: {said}"), RESTART),
+        Found::Silent => {
+            let found =
+                format!("something listens at {address} and does not answer within {} s", LIMIT.as_secs());
+            let advice =
+                format!("if it is airampd, it is stuck: {RESTART}; if another program: {ANOTHER_PORT}");
+            Check::warning(NAME, found, advice)
+        }
         Found::Other(line) => {
-            let advice = "give airampd a port of its own with AIRAMP_METRICS_PORT, for it and here";
-            Check::warning(NAME, format!("{address} is somebody else's ({line})"), advice)
+            Check::warning(NAME, format!("{address} is somebody else's ({line})"), ANOTHER_PORT)
         }
     }
 }
@@ -75,22 +91,49 @@ fn ask(address: SocketAddr, is_encrypted: bool) -> Found {
     if is_encrypted {
         return Found::Daemon;
     }
-    let answer = health(&stream, address).unwrap_or_default();
-    let first = answer.lines().next().unwrap_or_default().to_owned();
-    let is_well = first.split_whitespace().nth(1) == Some("200");
-    if is_well { Found::Daemon } else { Found::Other(first.chars().take(60).collect()) }
+    health(&stream, address).map_or(Found::Silent, |answer| understood(&answer))
 }
 
-fn health(mut stream: &TcpStream, address: SocketAddr) -> std::io::Result<String> {
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
-    stream.write_all(
-        format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
-    )?;
+fn understood(answer: &str) -> Found {
+    let first = answer.lines().next().unwrap_or_default();
+    let stuck = answer.lines().find(|line| line.starts_with(STUCK));
+    match (first.split_whitespace().nth(1), stuck) {
+        (Some("200"), _) => Found::Daemon,
+        (Some("503"), Some(said)) => Found::Stuck(said.chars().take(60).collect()),
+        _ if first.is_empty() => Found::Other("it ends the connection without an answer".to_owned()),
+        _ => Found::Other(first.chars().take(60).collect()),
+    }
+}
+
+/// What came in time of an answer, of which the first lines are enough; `None`: silence.
+fn health(mut stream: &TcpStream, address: SocketAddr) -> Option<String> {
+    let until = Instant::now() + LIMIT;
+    let question = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    // Who takes no question may have said something all the same.
+    let _ = stream.set_write_timeout(Some(LIMIT)).and_then(|()| stream.write_all(question.as_bytes()));
     let mut answer = Vec::new();
-    // The first line is enough; one that never ends the connection has said it by then.
-    let _ = stream.take(LONGEST_ANSWER).read_to_end(&mut answer);
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let is_over = read(stream, until, &mut answer);
+    (is_over || !answer.is_empty()).then(|| String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Whether that is all that there is, or all that is wanted.
+fn read(mut stream: &TcpStream, until: Instant, answer: &mut Vec<u8>) -> bool {
+    let mut part = [0; 512];
+    while answer.len() < LONGEST_ANSWER {
+        // A limit of zero would be none.
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return false;
+        }
+        match stream.read(&mut part).map_err(|error| error.kind()) {
+            Ok(0) => return true,
+            Ok(count) => answer.extend_from_slice(&part[..count]),
+            Err(ErrorKind::WouldBlock | ErrorKind::TimedOut) => return false,
+            Err(ErrorKind::Interrupted) => {}
+            Err(_) => return true,
+        }
+    }
+    true
 }
 
 #[cfg(test)]
@@ -117,6 +160,35 @@ mod tests {
         let other = ask(server("HTTP/1.1 404 Not Found\r\n\r\n"), false);
         assert_eq!(other, Found::Other("HTTP/1.1 404 Not Found".to_owned()));
         assert_eq!(daemon(([127, 0, 0, 1], 9).into(), &other, false).status, Status::Warning);
+    }
+
+    #[test]
+    fn a_daemon_that_is_stuck_is_no_strangers_program() {
+        let body = "HTTP/1.1 503 Service Unavailable\r\n\r\nno look was over in the last 75 s\n";
+        let stuck = ask(server(body), false);
+        assert_eq!(stuck, Found::Stuck("no look was over in the last 75 s".to_owned()));
+        let check = daemon(([127, 0, 0, 1], 9).into(), &stuck, false);
+        assert!(
+            check.found.contains("stuck") && check.advice.is_some_and(|advice| advice.contains("restart"))
+        );
+        let elses = ask(server("HTTP/1.1 503 Service Unavailable\r\n\r\nno backend\n"), false);
+        assert_eq!(elses, Found::Other("HTTP/1.1 503 Service Unavailable".to_owned()));
+    }
+
+    #[test]
+    fn who_takes_a_connection_and_says_nothing_may_be_a_daemon_that_is_stopped() {
+        // The kernel takes the connection for it.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        assert_eq!(ask(address, false), Found::Silent);
+        let check = daemon(address, &Found::Silent, false);
+        assert!(check.found.contains("does not answer within 2 s"), "{}", check.found);
+        let advice = check.advice.expect("advice");
+        assert!(advice.contains("restart it") && advice.contains("AIRAMP_METRICS_PORT"), "{advice}");
+        assert_eq!(
+            ask(server(""), false),
+            Found::Other("it ends the connection without an answer".to_owned())
+        );
     }
 
     #[test]

@@ -333,5 +333,7 @@ mod tests {
         board.began = Instant::now().checked_sub(HEALTHY_WITHIN * 2).expect("a time");
         let (status, _, body) = asked("GET", "localhost", "/healthz", Access::default(), &Arc::new(board));
         assert_eq!(status, 503, "{body}");
+        // `airamp doctor` knows us by it.
+        assert!(body.starts_with("no look was over in the last "), "{body}");
     }
 }
