@@ -55,7 +55,7 @@ impl Environment {
     pub(crate) fn unknown(&self) -> impl Iterator<Item = (String, Option<&'static str>)> {
         self.0.keys().map(|name| name.to_string_lossy().into_owned()).filter(|name| !is_known(name)).map(
             |name| {
-                let meant = nearest(&name, names());
+                let meant = nearest_variable(&name);
                 (name, meant)
             },
         )
@@ -69,6 +69,11 @@ impl FromIterator<(OsString, OsString)> for Environment {
         };
         Self(variables.into_iter().filter(|(name, _)| ours(name)).collect())
     }
+}
+
+/// The variable that a misspelt name probably meant.
+pub fn nearest_variable(name: &str) -> Option<&'static str> {
+    nearest(name, names())
 }
 
 fn names() -> impl Iterator<Item = &'static str> {

@@ -13,7 +13,7 @@ mod resolve;
 mod table;
 
 pub use document::markdown;
-pub use environment::{ENVIRONMENT_ONLY, Environment};
+pub use environment::{ENVIRONMENT_ONLY, Environment, nearest_variable};
 pub use file::{FileError, MAX_FILE_BYTES};
 pub use kinds::{LogLevel, Mode, PatternEffects, Plain, WireFormat};
 pub use resolve::{Effective, Loaded, Source, resolve};

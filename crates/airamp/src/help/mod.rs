@@ -62,13 +62,20 @@ fn page(topic: &Topic, text: &str) -> String {
     render::page(text, topic.path, look())
 }
 
-/// The part of the settings page about one of them.
+/// The part of the settings page about one of them, or what it says of one that is in the environment only.
 fn setting(name: &str) -> Option<String> {
     let topic = topics::find("settings")?;
-    let heading = format!("\n## {}\n", name.to_uppercase());
-    let (_, from_there) = topic.text.split_once(&heading)?;
-    let part = from_there.split("\n## ").next().unwrap_or(from_there);
-    Some(page(topic, &format!("# {}\n{part}", name.to_uppercase())))
+    let name = name.to_uppercase();
+    let part = part_about(topic.text, &name).or_else(|| {
+        let (_, about) = airamp_settings::ENVIRONMENT_ONLY.iter().find(|(known, _)| *known == name)?;
+        Some(format!("\n{about}\n\nIn the environment only; it has no key in the settings file.\n"))
+    });
+    Some(page(topic, &format!("# {name}\n{}", part?)))
+}
+
+fn part_about(page: &str, name: &str) -> Option<String> {
+    let (_, from_there) = page.split_once(&format!("\n## {name}\n"))?;
+    from_there.split("\n## ").next().map(str::to_owned)
 }
 
 fn of_command(words: &[String]) -> Option<String> {
@@ -92,10 +99,18 @@ fn overview() -> String {
 }
 
 fn unknown(asked: &str) -> String {
-    let alike: Vec<&str> = topics::like(asked).map(|topic| topic.name).collect();
+    let alike = alike(asked);
     let hint =
         if alike.is_empty() { String::new() } else { format!(" (did you mean {}?)", alike.join(" or ")) };
     format!("there is no command, topic or setting `{asked}`{hint}; `airamp help` lists what there is")
+}
+
+/// Who asks for a setting is not sent to a topic that begins with the same letters.
+fn alike(asked: &str) -> Vec<&'static str> {
+    if asked.to_uppercase().starts_with("AIRAMP_") {
+        return airamp_settings::nearest_variable(asked).into_iter().collect();
+    }
+    topics::like(asked).map(|topic| topic.name).collect()
 }
 
 fn look() -> Look {

@@ -93,6 +93,25 @@ fn a_setting_is_a_topic() {
 }
 
 #[test]
+fn a_variable_without_a_key_in_the_file_is_a_topic_too() {
+    for (name, about) in airamp_settings::ENVIRONMENT_ONLY {
+        let text = setting(name).unwrap_or_else(|| panic!("{name}"));
+        let first = about.split_whitespace().next().expect("a word");
+        assert!(text.contains(first) && text.contains("environment only"), "{text}");
+        assert!(!text.contains("AIRAMP_MODE"), "{text}");
+    }
+}
+
+#[test]
+fn a_misspelt_setting_is_answered_with_the_nearest_one_and_no_topic() {
+    let said = |asked: &str| unknown(asked);
+    assert!(said("AIRAMP_MOD").contains("(did you mean AIRAMP_MODE?)"), "{}", said("AIRAMP_MOD"));
+    assert!(said("airamp_hme").contains("(did you mean AIRAMP_HOME?)"), "{}", said("airamp_hme"));
+    assert!(!said("AIRAMP_COLOUR_OF_THE_SKY").contains("did you mean"));
+    assert!(said("airamp").contains("airampd"));
+}
+
+#[test]
 fn a_command_is_answered_with_its_help_and_a_stranger_with_what_is_alike() {
     let of = |words: &[&str]| answer(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     assert!(of(&["kernels", "build"]).expect("a command").contains("--only"));
