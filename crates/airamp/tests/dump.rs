@@ -137,3 +137,18 @@ fn a_file_is_written_for_its_user_alone_and_never_over_another() {
     assert_eq!(output.status.code(), Some(125));
     assert_eq!(std::fs::read_dir(base.path()).expect("listed").count(), 1, "nothing else is left");
 }
+
+#[test]
+fn a_place_where_nothing_can_be_written_is_refused_before_anything_is_gathered() {
+    let folder = tempfile::Builder::new().prefix("airamp-dump-").tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    for (place, why) in [(folder.path().join("absent"), "No such file"), (file, "not a directory")] {
+        let output = run(airamp(&["dump", "--out"]).arg(place.join("x.tar.gz")));
+        assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{why}: {}", stderr(&output));
+        for part in ["looking at the jobs", ".tmp"] {
+            assert!(!stderr(&output).contains(part), "{part}: {}", stderr(&output));
+        }
+    }
+}

@@ -14,6 +14,7 @@ use crate::cli::CommandError;
 use crate::streams;
 pub(crate) use preload::{PRINT_MAPS, print_maps};
 use report::Check;
+pub(crate) use settings::may_create_in;
 
 const AFTER_HELP: &str = "\
 Each line is `ok`, `warning` (something will not work or not as well) or `problem` (the library cannot be used \

@@ -61,7 +61,8 @@ fn log_file(path: Option<&Path>) -> Check {
     }
 }
 
-pub(super) fn may_create_in(folder: &Path) -> std::io::Result<()> {
+/// Makes nothing; a folder that cannot be looked at is an error, too.
+pub(crate) fn may_create_in(folder: &Path) -> std::io::Result<()> {
     let name = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
     // SAFETY: `name` is a C string that outlives the call.
     match unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } {

@@ -16,6 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use archive::Document;
 
 use crate::cli::CommandError;
+use crate::doctor::may_create_in;
 use crate::observe::Which;
 use crate::streams;
 
@@ -93,7 +94,24 @@ fn destination(args: &Args) -> Result<Option<PathBuf>, CommandError> {
     if path.symlink_metadata().is_ok() {
         return Err(cannot_write(&path, &io::Error::from(io::ErrorKind::AlreadyExists)));
     }
-    Ok(Some(path))
+    match refused_by(folder_of(&path)) {
+        Some(error) => Err(cannot_write(&path, &error)),
+        None => Ok(Some(path)),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Why nothing can be made in that folder.
+fn refused_by(folder: &Path) -> Option<io::Error> {
+    let found = match folder.metadata() {
+        Ok(found) if !found.is_dir() => Err(io::Error::from(io::ErrorKind::NotADirectory)),
+        Ok(_) => may_create_in(folder),
+        Err(error) => Err(error),
+    };
+    found.err().map(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
 }
 
 fn print(documents: &[Document]) -> io::Result<()> {
@@ -104,8 +122,7 @@ fn print(documents: &[Document]) -> io::Result<()> {
 
 /// Whole or not at all, and for this user alone.
 fn write_file(path: &Path, documents: &[Document]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = tempfile::NamedTempFile::new_in(folder)?;
+    let file = tempfile::NamedTempFile::new_in(folder_of(path))?;
     archive::write(file.as_file(), FOLDER, documents)?;
     file.persist_noclobber(path).map(drop).map_err(|error| error.error)
 }
