@@ -54,12 +54,20 @@ pub(crate) struct EnableArgs {
 #[derive(Debug, clap::Args)]
 struct To {
     /// Only processes of this job
-    #[arg(long, value_name = "JOB")]
+    #[arg(long, value_name = "JOB", value_parser = job_name)]
     job: Option<String>,
 
     /// Print one JSON object instead of lines
     #[arg(long)]
     json: bool,
+}
+
+/// An empty name is mostly a script's variable that holds nothing: neither the jobs without a name are meant nor all.
+fn job_name(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("it names no job: give a name, or leave --job out to tell all jobs".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 pub(crate) fn disable(args: &DisableArgs) -> Result<u8, CommandError> {
@@ -119,6 +127,8 @@ fn nobody(order: &str, job: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::Parser;
 
     #[test]
     fn an_answer_is_one_line() {
@@ -130,6 +140,18 @@ mod tests {
         };
         assert_eq!(line(&answer("", 1)), "process 7: 1 communicator: told\\n\\u{7}\n");
         assert_eq!(line(&answer("4711", 2)), "process 7, job 4711: 2 communicators: told\\n\\u{7}\n");
+    }
+
+    #[test]
+    fn a_job_without_a_name_cannot_be_meant() {
+        for order in ["disable", "enable"] {
+            for name in ["", " "] {
+                let refused = Cli::try_parse_from(["airamp", order, "--job", name]).unwrap_err();
+                assert_eq!(refused.exit_code(), 2);
+                assert!(refused.to_string().contains("leave --job out to tell all jobs"), "{refused}");
+            }
+        }
+        assert!(Cli::try_parse_from(["airamp", "disable", "--job", "4711"]).is_ok());
     }
 
     #[test]
