@@ -109,26 +109,54 @@ fn explain_at_a_terminal_explains_what_runs() {
     terminal.wait_for("is on from call 12");
 }
 
-#[test]
-fn control_z_stops_a_recording_with_its_program_and_the_shell_goes_on() {
-    let home = tempfile::tempdir().expect("a folder");
+/// A shell at its prompt that knows the program as `$AIRAMP`.
+fn shell(home: &TempDir) -> Terminal {
     std::fs::write(home.path().join("libairamp_accel.so"), "").expect("written");
     let mut shell = Command::new("/bin/sh");
-    shell.arg("-i").env_clear().env("PATH", "/usr/bin:/bin").env("PS1", "ready> ").current_dir(&home);
+    shell.arg("-i").env_clear().env("PATH", "/usr/bin:/bin").env("PS1", "ready> ").current_dir(home);
     shell.env("AIRAMP_HOME", home.path()).env("AIRAMP", env!("CARGO_BIN_EXE_airamp"));
-    let mut terminal = Terminal::start(&mut shell, 200, 40);
+    let terminal = Terminal::start(&mut shell, 200, 40);
     terminal.wait_for("ready>");
-    // The quotes tell what is printed from what is typed.
-    terminal.press("$AIRAMP record -o out -- sh -c 'echo be\"\"gun; read line; echo he\"\"ard $line'\n");
-    terminal.wait_for("begun");
+    terminal
+}
+
+/// The quotes tell what is printed from what is typed.
+fn stopped_by_control_z(terminal: &mut Terminal) {
     terminal.press("\u{1a}");
     terminal.wait_for("Stopped");
     terminal.press("echo at the pr''ompt\n");
     terminal.wait_for("at the prompt");
-    terminal.press("fg\n");
-    terminal.press("again\n");
-    terminal.wait_for("heard again");
-    terminal.wait_for("no call was recorded");
+}
+
+fn leave(mut terminal: Terminal) {
     terminal.press("exit\n");
     terminal.wait_for_the_end();
+}
+
+#[test]
+fn control_z_stops_a_recording_with_its_program_and_the_shell_goes_on() {
+    let home = tempfile::tempdir().expect("a folder");
+    let mut terminal = shell(&home);
+    terminal.press("$AIRAMP record -o out -- sh -c 'echo be\"\"gun; read line; echo he\"\"ard $line'\n");
+    terminal.wait_for("begun");
+    stopped_by_control_z(&mut terminal);
+    terminal.press("fg\nagain\n");
+    terminal.wait_for("heard again");
+    terminal.wait_for("no call was recorded");
+    leave(terminal);
+}
+
+#[test]
+fn control_z_stops_a_recording_of_what_runs_already() {
+    let home = tempfile::tempdir().expect("a folder");
+    job::started(home.path(), "llama");
+    let mut terminal = shell(&home);
+    let folder = home.path().display();
+    terminal.press(&format!("$AIRAMP record -o out --telemetry-dir {folder} --job llama\n"));
+    terminal.wait_for("watching 2 processes");
+    stopped_by_control_z(&mut terminal);
+    // Ctrl-C could come before the shell has handed the terminal over.
+    terminal.press("kill %1\nfg\n");
+    terminal.wait_for("no call was recorded");
+    leave(terminal);
 }
