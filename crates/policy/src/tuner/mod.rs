@@ -295,13 +295,27 @@ impl Tuner {
             self.notes.drain(..).for_each(|note| self.records.push(Some(at), None, note));
         }
         if self.ordered_off || self.stopped.is_some() {
-            return;
+            return self.withdraw(at, plan);
         }
         for (state, (held, wanted)) in self.classes.iter_mut().zip(plan.iter().zip(&wanted)) {
             if held == wanted {
                 state.in_force(at);
                 let class = Some(state.class);
                 state.notes.drain(..).for_each(|note| self.records.push(Some(at), class, note));
+            }
+        }
+    }
+
+    /// Everything was called off while the ranks agreed on this plan: until the next one they try what it says, and use
+    /// the rounds in it up. When all goes on, these begin anew.
+    fn withdraw(&mut self, at: u64, plan: &Plan) {
+        let tried = |state: &ClassState, held: u8| {
+            matches!(state.entry(), Entry::Trial { .. }) && state.entry().byte() == held
+        };
+        for (state, held) in self.classes.iter_mut().zip(plan) {
+            if tried(state, *held) {
+                state.in_force(at);
+                state.interrupt(&self.config);
             }
         }
     }

@@ -48,6 +48,26 @@ fn an_order_in_the_middle_of_a_round_begins_it_anew() {
     assert_ne!(bench.entry(), before);
 }
 
+/// The ranks hear of the round all the same, and each tries it up to twice.
+#[test]
+fn an_order_while_a_round_is_being_agreed_on_begins_it_anew() {
+    let mut bench = Bench::new(config());
+    bench.report(0, ReportKind::Seen);
+    let trial = bench.tuner.next(bench.now_us).expect("a trial");
+    bench.order(Order::Off);
+    bench.tuner.decided(10, &trial, true);
+    bench.plan = trial;
+    let heard_of = bench.entry();
+    assert!(bench.agree() && bench.plan == [0; 64]);
+    bench.order(Order::On);
+    assert!(bench.agree());
+    assert!(matches!(bench.entry(), Entry::Trial { variant: 0, .. }));
+    assert_ne!(bench.entry(), heard_of, "nobody would try it again");
+    bench.round(|_, _| FAST);
+    assert!(bench.agree());
+    assert_eq!(bench.entry(), Entry::Compressed { variant: 0 });
+}
+
 #[test]
 fn shadow_mode_only_tries_and_tells_what_would_be() {
     let mut bench = Bench::trying(TunerConfig { mode: Mode::Shadow, ..config() });
