@@ -75,13 +75,15 @@ fn next_clique(calls: &[Held]) -> Option<Clique> {
     if !calls.iter().any(awaits_its_turn) {
         return None;
     }
-    let compresses = |clique| calls.iter().any(|held| held.clique == clique && held.compresses());
-    let waiting = calls.iter().filter(|held| is_waiting_collective(held)).map(|held| held.clique);
-    waiting.fold(None, |next, clique| match next {
-        Some(first) if first <= clique => next,
-        _ if compresses(clique) => Some(clique),
-        _ => next,
-    })
+    let mut done = None;
+    loop {
+        let compressing = calls.iter().filter(|held| Some(held.clique) > done && held.compresses());
+        let first = compressing.map(|held| held.clique).min()?;
+        if calls.iter().any(|held| held.clique == first && is_waiting_collective(held)) {
+            return Some(first);
+        }
+        done = Some(first);
+    }
 }
 
 /// Messages come behind the collectives, and of all communicators together.
@@ -93,17 +95,16 @@ fn is_waiting_collective(held: &Held) -> bool {
 /// that is still to come: a rank that posts its calls one by one has them in that order. False: there is
 /// none.
 fn choose_what_comes_first(calls: &mut [Held], clique: Clique) -> bool {
+    // Whose turn is still to come. Where there is no room for one more, the others wait for the next look.
+    let (mut with_a_turn, mut is_full) = (ArrayVec::<Comm, MOST_LANES>::new(), false);
     let mut any = false;
-    for place in 0..calls.len() {
-        let (before, rest) = calls.split_at(place);
-        let held = &rest[0];
-        let is_next = |other: &Held| other.operation.comm == held.operation.comm && awaits_its_turn(other);
-        if held.clique == clique
-            && is_waiting_collective(held)
-            && !awaits_its_turn(held)
-            && !before.iter().any(is_next)
-        {
-            calls[place].state = State::Chosen;
+    for held in calls.iter_mut().filter(|held| held.clique == clique && is_waiting_collective(held)) {
+        let comm = held.operation.comm;
+        let is_behind_one = is_full || with_a_turn.contains(&comm);
+        if awaits_its_turn(held) {
+            is_full |= !is_behind_one && with_a_turn.try_push(comm).is_err();
+        } else if !is_behind_one {
+            held.state = State::Chosen;
             any = true;
         }
     }

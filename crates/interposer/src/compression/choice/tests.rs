@@ -121,6 +121,25 @@ fn what_stands_behind_the_turns_of_a_clique_comes_before_the_next_clique() {
     assert_eq!(order(&mut calls), expected);
 }
 
+/// Of many calls that take turns with the vendor's, on two ranks of this thread, one of which has fewer.
+#[test]
+fn each_communicator_of_a_clique_waits_for_its_own_turns_alone() {
+    let mut calls = Vec::new();
+    for index in 0..20 {
+        calls.push(in_clique(1, 1, 2 * index, Says::Compressed));
+        calls.push(in_clique(1, 1, 2 * index + 1, Says::Vendor));
+        calls.push(in_clique(1, 2, index, Says::Vendor));
+    }
+    let order = order(&mut calls);
+    let of_the_second: Vec<usize> = (0..20).map(|place| 3 * place + 2).collect();
+    assert_eq!(order[0], (Next::PassOn, of_the_second), "nothing of theirs is ahead of them");
+    for (place, pair) in order[1..].chunks(2).enumerate() {
+        let expected = [(Next::FastPath, vec![3 * place]), (Next::PassOn, vec![3 * place + 1])];
+        assert_eq!(pair, expected);
+    }
+    assert_eq!(order.len(), 41);
+}
+
 #[test]
 fn messages_and_cliques_without_a_turn_come_last_in_one_group_of_the_vendors() {
     let mut message = call(2, 0, Says::Vendor);
