@@ -10,9 +10,6 @@ use std::path::Path;
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_MANIFEST_BYTES: u64 = 1 << 20;
 
-/// Linux's O_NONBLOCK on the machines that the product is built for; a test compares it with libc's.
-const O_NONBLOCK: i32 = 0o4000;
-
 pub fn manifest(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path, MOST_MANIFEST_BYTES)?).map_err(|_| io::Error::other("it is no text"))
 }
@@ -25,7 +22,7 @@ fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // Looked at before it is opened, because opening a device can have effects of its own, and again after it: what
     // stood there may have been replaced.
     check(&fs::metadata(path)?)?;
-    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     check(&file.metadata()?)?;
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
@@ -47,7 +44,6 @@ mod tests {
 
     #[test]
     fn a_fifo_is_refused_and_not_waited_for() {
-        assert_eq!(O_NONBLOCK, libc::O_NONBLOCK);
         let path = std::env::temp_dir().join(format!("airamp-kernels-fifo-{}", std::process::id()));
         let name = CString::new(path.as_os_str().as_bytes()).unwrap();
         // SAFETY: `name` is a C string that outlives the call.
