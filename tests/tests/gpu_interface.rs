@@ -2,6 +2,7 @@
 //! application: on both emulated vendors, the thread, its captures and its memory are
 //! afterwards as they were.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use airamp_codec::{Element, Format, Tag, packet_bytes};
@@ -115,15 +116,45 @@ fn a_devices_context_is_found_without_being_kept_or_made_current() {
 fn is_kept(device: i32) -> bool {
     type GetState = unsafe extern "C" fn(i32, *mut u32, *mut i32) -> i32;
     let (mut flags, mut active) = (0, 0);
-    // SAFETY: the emulator's library is loaded and never closed; the function has the signature of CUDA's header.
+    let address = of_the_driver(c"cuDevicePrimaryCtxGetState");
+    // SAFETY: the function has the signature of CUDA's header.
     let returned = unsafe {
-        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
-        let address = libc::dlsym(library, c"cuDevicePrimaryCtxGetState".as_ptr());
-        assert!(!address.is_null());
         std::mem::transmute::<*mut libc::c_void, GetState>(address)(device, &raw mut flags, &raw mut active)
     };
     assert_eq!(returned, 0);
     active != 0
+}
+
+fn of_the_driver(name: &CStr) -> *mut libc::c_void {
+    // SAFETY: the emulator's library is loaded and never closed.
+    let address = unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        libc::dlsym(library, name.as_ptr())
+    };
+    assert!(!address.is_null(), "{name:?}");
+    address
+}
+
+#[test]
+fn a_context_is_told_from_the_one_that_was_at_its_place_before_a_reset() {
+    on_both("a_context_is_told_from_the_one_that_was_at_its_place_before_a_reset", |gpu| {
+        let (context, other) = (gpu.primary_context(0).unwrap(), gpu.primary_context(1).unwrap());
+        let before = gpu.context_id(context);
+        if gpu.kind() == Kind::Hip {
+            return assert_eq!(before, None, "HIP has no number for it");
+        }
+        assert!(before.is_some() && gpu.context_id(context) == before);
+        assert_ne!(gpu.context_id(other), before);
+        type Reset = unsafe extern "C" fn(i32) -> i32;
+        // SAFETY: the function has the signature of CUDA's header.
+        let reset = unsafe {
+            std::mem::transmute::<*mut libc::c_void, Reset>(of_the_driver(c"cuDevicePrimaryCtxReset_v2"))
+        };
+        // SAFETY: nothing of the device is in use.
+        assert_eq!(unsafe { reset(0) }, 0);
+        assert_eq!(gpu.primary_context(0).unwrap(), context);
+        assert_ne!(gpu.context_id(context), before);
+    });
 }
 
 #[test]

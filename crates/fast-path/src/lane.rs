@@ -42,6 +42,7 @@ pub struct Lane {
     pub(crate) arena: Arena,
     pub(crate) gpu: Gpu,
     context: Context,
+    context_id: Option<u64>,
     pub(crate) kernels: Arc<KernelSet>,
     pub(crate) wire: Wire,
     ranks: Ranks,
@@ -82,6 +83,7 @@ impl Lane {
             codec_ns_per_byte,
             memo: Memo::new(),
             can_capture: gpu.records_external_events(),
+            context_id: gpu.context_id(context),
             gpu,
             context,
             kernels,
@@ -186,6 +188,12 @@ impl Lane {
         let _entered = self.enter()?;
         let unused = Arc::strong_count(&self.graphs) == 1 && self.arena.serial.is_reached()?;
         Ok(unused && self.measurements_are_done()?)
+    }
+
+    /// Whether its context is gone, as after `cudaDeviceReset`, and with it all that the lane has: to give anything back would hit
+    /// what is at its place now. Not known of every driver.
+    pub fn is_lost(&self) -> bool {
+        self.context_id.is_some() && self.gpu.context_id(self.context) != self.context_id
     }
 
     /// Whether any call will send to single peers.

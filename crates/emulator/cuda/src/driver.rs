@@ -97,6 +97,9 @@ export! {
     cuDeviceGetUuid (uuid: *mut [u8; 16], ordinal: c_int) {
         put(uuid, attributes::uuid(process::device(ordinal)?))
     }
+    cuCtxGetId (context: usize, id: *mut u64) {
+        put(id, context::id_of(context)?)
+    }
     cuPointerGetAttributes (count: c_uint, which: *const c_int, to: *const *mut c_void, ptr: u64) {
         for index in 0..count as usize {
             // An attribute that an address does not have is left as it is.

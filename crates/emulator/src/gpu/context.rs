@@ -117,6 +117,13 @@ pub fn device_of(handle: usize) -> Answer<&'static Device> {
     process::device(ordinal.map_err(|_| CudaError::INVALID_CONTEXT)?)
 }
 
+/// A number that no other context has or had, of the current one for 0. A reset leaves a handle as it is and gives its context
+/// another number.
+pub fn id_of(handle: usize) -> Answer<u64> {
+    let handle = if handle == 0 { top().ok_or(CudaError::INVALID_CONTEXT)? } else { handle };
+    Ok(device_of(handle)?.resets() << 48 | handle as u64)
+}
+
 /// Makes `handle` current in place of what was; 0 leaves nothing.
 pub fn set_current_handle(handle: usize) -> Answer<()> {
     process::devices()?;

@@ -1,7 +1,7 @@
 //! One emulated device: its memory, its hardware queues, the order of its streams and
 //! its sticky error.
 
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use airamp_vendor_abi::cuda::CudaError;
@@ -45,6 +45,7 @@ pub struct Device {
     /// Held while work is put into the queues, so that all see one order.
     pub(super) order: Mutex<Order>,
     next_queue: AtomicUsize,
+    resets: AtomicU64,
 }
 
 impl Device {
@@ -63,6 +64,7 @@ impl Device {
             order: Mutex::new(Order::default()),
             // The legacy stream has queue 0; the streams that are made start after it.
             next_queue: AtomicUsize::new(1),
+            resets: AtomicU64::new(0),
             sticky,
         }
     }
@@ -96,6 +98,11 @@ impl Device {
     pub fn reset(&self) -> Answer<()> {
         self.wait_for_all();
         self.sticky.clear();
+        self.resets.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    pub(super) fn resets(&self) -> u64 {
+        self.resets.load(Ordering::Relaxed)
     }
 }

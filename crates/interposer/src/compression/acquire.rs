@@ -41,8 +41,8 @@ pub(super) fn acquire(thread: &Thread, settings: &Settings, fresh: Fresh) -> Res
     let device = device_of(thread, vendor, fresh)?;
     let context = context_of(&gpu, device)?;
     let _entered = gpu.enter(context).map_err(text)?;
-    let kernels =
-        kernels::of_device(&gpu, device, settings.kernel_dir.as_deref()).map_err(without_kernels)?;
+    let kernels = kernels::of_context(&gpu, device, context, settings.kernel_dir.as_deref())
+        .map_err(without_kernels)?;
     let arena_bytes = usize::try_from(settings.arena_bytes).map_err(|error| error.to_string())?;
     let (functions, comm, format) = (&vendor.functions, fresh.comm, format_of(settings.wire_format));
     let parts =

@@ -24,7 +24,7 @@ pub(crate) fn retire(known: Known, is_aborted: bool) {
         // SAFETY: only `sweep` frees it, and it is not in its list yet.
         let ended = unsafe { &*active };
         // A driver that no longer answers may have unmapped what it counts in.
-        if !is_aborted && ended.lane().is_idle().is_ok() {
+        if !is_aborted && !ended.lane().is_lost() && ended.lane().is_idle().is_ok() {
             ended.tell_counters();
         }
         shelve(active, known);
@@ -52,14 +52,18 @@ pub(crate) fn sweep() -> bool {
     let Ok(mut found) = RETIRED.lock().map(|mut retired| std::mem::take(&mut *retired)) else {
         return true;
     };
-    found.retain(|it| {
-        let unused = is_unused(it);
-        if unused {
+    found.retain(|it| match what_is_left(it) {
+        Left::InUse => true,
+        Left::Unused => {
             // SAFETY: nobody else has it: it is out of the table, and nobody holds a pin.
             drop(unsafe { Box::from_raw(it.active) });
             log::debug(format_args!("an arena was given back"));
+            false
         }
-        !unused
+        Left::Lost => {
+            log::debug(format_args!("an arena is gone with its context"));
+            false
+        }
     });
     let is_all = found.is_empty();
     if let Ok(mut retired) = RETIRED.lock() {
@@ -68,8 +72,21 @@ pub(crate) fn sweep() -> bool {
     is_all
 }
 
-fn is_unused(retired: &Retired) -> bool {
+enum Left {
+    /// Something may still use it.
+    InUse,
+    Unused,
+    /// What it has is gone, and is not to be touched.
+    Lost,
+}
+
+fn what_is_left(retired: &Retired) -> Left {
     // SAFETY: only `sweep` frees it, and takes it out of the list.
-    let active = unsafe { &*retired.active };
-    !retired.entry.is_pinned() && active.lane().is_idle().unwrap_or(false)
+    let lane = unsafe { &*retired.active }.lane();
+    match () {
+        () if retired.entry.is_pinned() => Left::InUse,
+        () if lane.is_lost() => Left::Lost,
+        () if lane.is_idle().unwrap_or(false) => Left::Unused,
+        () => Left::InUse,
+    }
 }

@@ -46,6 +46,12 @@ impl Driver {
         Ok(Context(handle as usize))
     }
 
+    pub(super) fn id_of_context(&self, context: Context) -> Result<u64, GpuError> {
+        let mut id = 0;
+        self.context_id(context.0 as cuda::Context, &mut id)?;
+        Ok(id)
+    }
+
     fn switch_to(&self, context: Option<Context>) -> Result<(), GpuError> {
         match (self.kind(), context) {
             (Kind::Cuda, context) => self

@@ -154,6 +154,12 @@ impl Gpu {
         self.driver.context()
     }
 
+    /// A number of the context that no other one of this process has or had, at its place either; `None` where it is gone, or
+    /// where the driver gives none: before CUDA 12, and HIP.
+    pub fn context_id(&self, context: Context) -> Option<u64> {
+        self.driver.id_of_context(context).ok()
+    }
+
     /// The context of the device that is in use there already, current on this thread or not. It lives as long as those
     /// who use the device; nothing is made current.
     pub fn primary_context(&self, ordinal: i32) -> Result<Context, GpuError> {

@@ -95,6 +95,7 @@ driver_functions! {
     device_properties_before_6: "" / "hipGetDeviceProperties" (properties: *mut c_void, device: Device);
     primary_context_retain: "cuDevicePrimaryCtxRetain" / "" (context: *mut Context, device: Device);
     primary_context_release: "cuDevicePrimaryCtxRelease_v2" / "" (device: Device);
+    context_id: "cuCtxGetId" / "" (context: Context, id: *mut c_ulonglong);
     current_context: "cuCtxGetCurrent" / "" (context: *mut Context);
     set_current_context: "cuCtxSetCurrent" / "" (context: Context);
     current_device: "cuCtxGetDevice" / "hipGetDevice" (device: *mut Device);
