@@ -43,6 +43,7 @@ pub struct Report {
     pub compressed: Option<u64>,
     pub own_allocation_refused: bool,
     pub error: Option<String>,
+    pub again: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

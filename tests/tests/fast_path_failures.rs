@@ -142,6 +142,22 @@ fn a_panic_of_ours_at_a_compressed_call_poisons_the_communicator() {
     }
 }
 
+/// The vendor gives the next communicators the place of the one that failed. On rank 0, whose ids lead nobody to it any more.
+#[test]
+fn after_a_panic_of_ours_further_communicators_are_the_vendors_on_all_ranks() {
+    for arguments in [&["--again"][..], &["--again", "--grouped"]] {
+        let mut outcomes = Scenario::new("fault", 2).args(arguments).compressed_but(|rank, run| match rank {
+            0 => run.env("AIRAMP_INJECT_PANIC", "ncclAllReduce:before"),
+            _ => run,
+        });
+        outcomes.reverse();
+        assert_eq!(assert_fails_for_good(&outcomes), 0);
+        for outcome in &outcomes {
+            assert_eq!(Report::of(outcome).again, None, "{outcome}");
+        }
+    }
+}
+
 #[test]
 fn a_device_that_is_lost_in_a_call_costs_nobody_else_a_wrong_result() {
     let first = launches_of_creation(|launch| refused_at(2, launch)) + 1;

@@ -63,6 +63,33 @@ fn what_a_group_holds_of_a_communicator_that_is_aborted_is_dropped() {
     }
 }
 
+/// What frees something of a communicator waits for the end of a group in which it has calls, and the communicator may not
+/// be there any more then.
+#[test]
+fn a_communicator_that_has_ended_is_not_touched_at_the_end_of_the_group() {
+    for ranks in [2, 3] {
+        for (name, cases) in [("endings/by_another_thread", 1), ("endings/in_a_group", 1)] {
+            let scenario = Scenario::new(name, ranks);
+            assert_exact_without_a_plan(&scenario, cases);
+            let outcomes = scenario.compressed();
+            assert_right(&outcomes, cases);
+            for outcome in &outcomes {
+                assert!(!outcome.stderr_text().contains("was destroyed"), "{outcome}");
+            }
+        }
+    }
+}
+
+/// Kernels and arenas of before are not used, and not given back into the new context either.
+#[test]
+fn after_a_reset_of_the_device_communicators_compress_with_what_is_loaded_anew() {
+    let scenario = Scenario::new("endings/before_the_device_is_reset", 2);
+    assert_both(&scenario, 1);
+    for outcome in &scenario.compressed_but(|_, run| run.env("AIRAMP_LOG", "debug")) {
+        assert!(outcome.stderr_text().contains("an arena is gone with its context"), "{outcome}");
+    }
+}
+
 #[test]
 fn calls_on_a_revoked_communicator_fail_before_they_reach_the_fast_path() {
     for ranks in [2, 3] {

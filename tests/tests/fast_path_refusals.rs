@@ -269,6 +269,22 @@ mod connecting {
         }
     }
 
+    /// NCCL puts the environment above configurations. The library's own question comes when the creation is through.
+    #[test]
+    fn that_the_environment_makes_non_blocking_leaves_it_to_the_vendor() {
+        let ways: [(u32, &[&'static str]); 2] =
+            [(1, &["--way", "all", "--layout", "2"]), (2, &["--way", "blocking"])];
+        for (processes, way) in ways {
+            let job = Scenario::new("creation", processes).args(way).env("NCCL_COMM_BLOCKING", "0");
+            for outcome in &job.env("AIRAMP_EMU_SLOW_CALL", "ncclCommCuDevice:200").compressed() {
+                let report = Creation::of(outcome);
+                assert_eq!(report.returned, 0, "{outcome}");
+                assert!(report.handles.iter().all(|there| *there), "{outcome}");
+                assert!(outcome.stderr_text().contains("the communicator is not blocking"), "{outcome}");
+            }
+        }
+    }
+
     #[test]
     fn of_a_child_leaves_its_parent_as_it_was() {
         // The parent's two messages come first.

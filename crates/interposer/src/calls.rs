@@ -101,7 +101,9 @@ pub(crate) enum Call {
     Operation(Operation),
     Operator,
     /// Calls that were made before it have taken over what they need of the operator.
-    DropOperator,
+    DropOperator {
+        comm: Comm,
+    },
     Health {
         comm: Comm,
         error: *mut NcclResult,
@@ -279,6 +281,6 @@ pub(crate) fn operator() -> Call {
     Call::Operator
 }
 
-pub(crate) fn drop_operator() -> Call {
-    Call::DropOperator
+pub(crate) fn drop_operator(comm: Comm) -> Call {
+    Call::DropOperator { comm }
 }

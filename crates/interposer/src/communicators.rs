@@ -418,6 +418,11 @@ impl Known {
         self.entry.index.retire(self.generation);
     }
 
+    /// Its creation has not finished when it returned.
+    pub(crate) fn does_not_block(self) {
+        self.entry.is_blocking.store(false, Ordering::Relaxed);
+    }
+
     pub(crate) fn learn_place(self, rank: i32, nranks: i32) {
         self.entry.rank.store(rank, Ordering::Relaxed);
         self.entry.nranks.store(nranks, Ordering::Relaxed);

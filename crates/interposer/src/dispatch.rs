@@ -242,9 +242,11 @@ fn before_group(thread: &Thread, vendor: u8, call: GroupCall) -> Ticket {
 #[inline(never)]
 fn before_others(thread: &Thread, vendor: u8, call: &Call) -> Ticket {
     match *call {
-        Call::Operation(_) | Call::Group(_) | Call::Operator | Call::DropOperator | Call::Health { .. } => {
-            Ticket::Nothing
-        }
+        Call::Operation(_)
+        | Call::Group(_)
+        | Call::Operator
+        | Call::DropOperator { .. }
+        | Call::Health { .. } => Ticket::Nothing,
         Call::End { how, comm } => begin_end(thread, how, comm),
         Call::Derive { parent, .. } if call.aborts_parent() => begin_end(thread, Ending::Revoke, parent),
         Call::Create { rank, nranks, config, id, .. } => {
@@ -384,7 +386,7 @@ fn after_others(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result
             communicators::find(comm as usize).into_iter().for_each(compression::leave);
         }
         (Call::Create { .. } | Call::CreateAll { .. }, _) if result.is_accepted() => {
-            return after_creation(thread, vendor, call, ticket).unwrap_or(result);
+            return after_creation(thread, vendor, call, ticket, result).unwrap_or(result);
         }
         (Call::Create { .. }, Ticket::Joining(joining)) => give_up_seat(joining),
         (Call::Derive { .. }, ticket) => {
@@ -395,10 +397,17 @@ fn after_others(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket, result
     result
 }
 
-fn after_creation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket) -> Option<NcclResult> {
+fn after_creation(
+    thread: &Thread,
+    vendor: u8,
+    call: &Call,
+    ticket: Ticket,
+    result: NcclResult,
+) -> Option<NcclResult> {
+    let blocks = |config| lifecycle::is_blocking(config, true) && result == NcclResult::SUCCESS;
     match *call {
         Call::Create { at, nranks, rank, config, id } => {
-            let blocking = lifecycle::is_blocking(config, true);
+            let blocking = blocks(config);
             let (clique, parent) = (Clique::UNKNOWN, Clique::UNKNOWN);
             let (origin, lends) = (Origin::Created, lifecycle::lends(config, false));
             let facts = Facts { origin, vendor, rank, nranks, blocking, clique, parent, lends };
@@ -409,7 +418,9 @@ fn after_creation(thread: &Thread, vendor: u8, call: &Call, ticket: Ticket) -> O
             };
             lifecycle::created(thread, at, id, facts, seated)
         }
-        Call::CreateAll { at, count } => lifecycle::created_all(thread, vendor, at, count),
+        Call::CreateAll { at, count } => {
+            lifecycle::created_all(thread, vendor, at, count, blocks(std::ptr::null()))
+        }
         _ => None,
     }
 }
@@ -484,7 +495,8 @@ fn after_group(thread: &Thread, vendor: u8, call: GroupCall, result: NcclResult)
         GroupCall::End | GroupCall::SimulateEnd if depth == 1 => {
             thread.set_group_depth(vendor, 0);
             let took_effect = call == GroupCall::End && result.is_accepted();
-            return settle_group(thread, vendor, took_effect).unwrap_or(result);
+            let is_under_way = result == NcclResult::IN_PROGRESS;
+            return settle_group(thread, vendor, took_effect, is_under_way).unwrap_or(result);
         }
         GroupCall::End | GroupCall::SimulateEnd => {}
     }
@@ -492,8 +504,8 @@ fn after_group(thread: &Thread, vendor: u8, call: GroupCall, result: NcclResult)
 }
 
 /// The outermost end of a group: all of it took effect, or none. What it returns instead of what the vendor said,
-/// where a communicator that it made is of no use.
-fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) -> Option<NcclResult> {
+/// where a communicator that it made is of no use. None that it made blocks if it `is_under_way`.
+fn settle_group(thread: &Thread, vendor: u8, took_effect: bool, is_under_way: bool) -> Option<NcclResult> {
     telemetry::settle_group(thread, vendor, took_effect);
     let mut fresh = Vec::new();
     thread.take_fresh(vendor, |made| fresh.push(made));
@@ -509,10 +521,15 @@ fn settle_group(thread: &Thread, vendor: u8, took_effect: bool) -> Option<NcclRe
         },
         |expected| {
             if took_effect {
-                fresh.extend(lifecycle::enter_derived(thread, &expected));
+                let blocking = expected.facts.blocking && !is_under_way;
+                let facts = Facts { blocking, ..expected.facts };
+                fresh.extend(lifecycle::enter_derived(thread, &Expected { facts, ..expected }));
             }
         },
     );
+    if is_under_way {
+        fresh.iter().for_each(|fresh| fresh.known.does_not_block());
+    }
     if !took_effect {
         fresh.iter().for_each(|fresh| compression::leave(fresh.known));
     } else if !fresh.is_empty() {

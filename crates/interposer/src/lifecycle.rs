@@ -8,7 +8,7 @@ use crate::compression::{self, Fresh, Seated};
 use crate::dispatch::{counts, settle_call};
 use crate::take_back::Places;
 use crate::thread::{Expected, Thread};
-use crate::{fork, log, startup, take_back, telemetry, vendors};
+use crate::{fork, log, take_back, telemetry, vendors};
 use airamp_vendor_abi::nccl::{Comm, Config, NcclResult, UniqueId};
 use std::ffi::c_int;
 use std::mem::offset_of;
@@ -65,11 +65,17 @@ pub(crate) fn made(thread: &Thread, fresh: &[Fresh]) {
     compression::offer(thread, fresh);
 }
 
-pub(crate) fn created_all(thread: &Thread, vendor: u8, at: *mut Comm, count: c_int) -> Option<NcclResult> {
+pub(crate) fn created_all(
+    thread: &Thread,
+    vendor: u8,
+    at: *mut Comm,
+    count: c_int,
+    blocking: bool,
+) -> Option<NcclResult> {
     let (clique, parent) = (Clique::of_this_process(), Clique::UNKNOWN);
     let mut fresh = Vec::new();
     for rank in 0..count {
-        let (origin, nranks, blocking) = (Origin::CreatedAll, count, true);
+        let (origin, nranks) = (Origin::CreatedAll, count);
         let facts = Facts { origin, vendor, rank, nranks, blocking, clique, parent, lends: false };
         // SAFETY: the vendor has just written that many handles.
         let comm = unsafe { std::ptr::read_volatile(at.wrapping_add(rank as usize)) };
@@ -221,15 +227,22 @@ pub(crate) fn origin_of(how: Derivation) -> Origin {
     }
 }
 
-/// Whether creation blocks: as the configuration says, or the environment, or as it is otherwise.
+/// Whether creation blocks: as the environment says, which the vendor puts above configurations; else as the configuration
+/// says, or as it is `otherwise`. A creation that is still in progress when it returns does not, whatever this says.
 pub(crate) fn is_blocking(config: *const Config, otherwise: bool) -> bool {
-    // SAFETY: null, or the structure that the vendor has just read; `blocking` has kept its place
-    // since 2.14.
-    match unsafe { config.as_ref() }.map(|config| config.blocking) {
-        Some(0) => false,
-        Some(1) => true,
-        _ => otherwise && startup::ensure().blocks_by_default,
-    }
+    // Not kept: the vendor's first call may add to the environment what stands in a file of its own.
+    let environment = std::env::var("NCCL_COMM_BLOCKING").ok();
+    // SAFETY: null, or the structure that the vendor reads; `blocking` has kept its place since 2.14.
+    let configured = unsafe { config.as_ref() }.map(|config| config.blocking);
+    blocks(environment.as_deref(), configured, otherwise)
+}
+
+fn blocks(environment: Option<&str>, configured: Option<c_int>, otherwise: bool) -> bool {
+    let is_no_digit = |c: char| !c.is_ascii_digit();
+    let by_environment =
+        environment.and_then(|text| text.trim_start().split(is_no_digit).next()?.parse().ok());
+    let says = |number: Option<c_int>| number.filter(|number| (0..=1).contains(number));
+    says(by_environment).or(says(configured)).map_or(otherwise, |number| number == 1)
 }
 
 /// Where `ncclConfig_t` says since 2.27 whether what is shrunk from a communicator shares with it.
@@ -253,6 +266,20 @@ pub(crate) fn lends(config: *const Config, otherwise: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_says_before_the_configuration_whether_a_creation_blocks() {
+        for otherwise in [false, true] {
+            assert_eq!(blocks(None, None, otherwise), otherwise);
+            assert!(blocks(None, Some(1), otherwise) && !blocks(None, Some(0), otherwise));
+            assert!(blocks(Some("1"), Some(0), otherwise) && !blocks(Some(" 0"), Some(1), otherwise));
+            for neither in ["", "no", "-1", "2", "99999999999999999999"] {
+                assert_eq!(blocks(Some(neither), None, otherwise), otherwise, "{neither}");
+                assert!(!blocks(Some(neither), Some(0), otherwise), "{neither}");
+            }
+            assert_eq!(blocks(None, Some(c_int::MIN), otherwise), otherwise, "not set");
+        }
+    }
 
     #[test]
     fn a_communicator_lends_what_its_configuration_says_and_else_what_its_parent_does() {

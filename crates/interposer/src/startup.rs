@@ -14,8 +14,6 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     /// A setting of compression whose value cannot be used: nothing is compressed then.
     pub(crate) rejected: Option<&'static str>,
-    /// Whether a communicator whose configuration does not say so is blocking.
-    pub(crate) blocks_by_default: bool,
     /// What is asked of compression; `None`: nothing.
     pub(crate) asked: Option<airamp_policy::Mode>,
 }
@@ -85,11 +83,10 @@ fn start() -> &'static State {
     let loaded = contain("the settings", airamp_settings::load);
     let (settings, warnings, rejected) =
         loaded.map(|loaded| (loaded.settings, loaded.warnings, loaded.rejected)).unwrap_or_default();
-    let blocks_by_default = std::env::var("NCCL_COMM_BLOCKING").map_or(true, |value| value.trim() != "0");
     let is_forced = std::env::var_os("AIRAMP_TEST_PLAN").is_some_and(|value| !value.is_empty());
     let asked = asked(&settings, is_forced);
     let rejected = rejected.first().copied();
-    let ours = Box::leak(Box::new(State { settings, rejected, blocks_by_default, asked }));
+    let ours = Box::leak(Box::new(State { settings, rejected, asked }));
     let published = STATE.compare_exchange(std::ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
     if let Err(others) = published {
         // SAFETY: another thread published it first; it is never freed or changed.

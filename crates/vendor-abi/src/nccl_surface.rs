@@ -51,7 +51,7 @@ macro_rules! for_each_typed_function {
             ncclSend / pncclSend (send: *const c_void, count: usize, datatype: DataType, peer: c_int, comm: Comm, stream: Stream) => collective(Send, comm, count, datatype, peer, stream);
             ncclRecv / pncclRecv (recv: *mut c_void, count: usize, datatype: DataType, peer: c_int, comm: Comm, stream: Stream) => collective(Recv, comm, count, datatype, peer, stream);
             ncclRedOpCreatePreMulSum / pncclRedOpCreatePreMulSum (op: *mut RedOp, scalar: *mut c_void, datatype: DataType, residence: ScalarResidence, comm: Comm) => operator();
-            ncclRedOpDestroy / pncclRedOpDestroy (op: RedOp, comm: Comm) => drop_operator();
+            ncclRedOpDestroy / pncclRedOpDestroy (op: RedOp, comm: Comm) => drop_operator(comm);
         }
     };
 }

@@ -4,7 +4,8 @@
 //! its index is free again. Any other failure leaves it open what this rank has put on the wire (of a group the
 //! vendor may have launched a part) and what the peers have: they count the call, and here its index would go to
 //! the next one. So a communicator that compresses fails from there on, with what the vendor said, whether the call was
-//! to be compressed or not. A captured call is not on the wire, whatever became of it. One that does not compress has no index that anybody goes by, and is as it is without us.
+//! to be compressed or not. A captured call is not on the wire, whatever became of it (one that is compressed
+//! fails its communicator elsewhere, since half of it stays in the graph). One that does not compress has no index that anybody goes by, and is as it is without us.
 
 use super::held::{Held, State};
 use super::route::{is_captured, poison};

@@ -13,7 +13,7 @@ use super::choice::{
     settle_chosen, settle_turns,
 };
 use super::doubt::{InTheGroup, Kept, fail_posted, fail_those, is_refusal};
-use super::held::{self, Held, HeldCalls, SpareStreams, State};
+use super::held::{self, Afterwards, Held, HeldCalls, SpareStreams, State};
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, GroupCall};
 use crate::communicators::Pin;
@@ -38,7 +38,7 @@ pub(super) fn run(
     ours(function, Moment::Before, || telemetry::entering_held(thread, runs(calls)));
     let result = end(thread, function, vendor, how, forward, calls, streams);
     ours(function, Moment::After, || telemetry::left_held(thread, runs(calls)));
-    thread.inside_vendor(|| afterwards.iter().for_each(|deferred| _ = deferred.run()));
+    thread.inside_vendor(|| afterwards.iter().for_each(Afterwards::run));
     result
 }
 
@@ -131,6 +131,15 @@ fn abandon(calls: &mut [Held], how: GroupCall, result: NcclResult, refused: bool
     }
     choose(calls, |_| true);
     settle_chosen(calls, false);
+}
+
+/// Whether calls of the communicator are kept back in the thread's open group.
+pub(super) fn holds_calls_of(thread: &Thread, vendor: u8, comm: Comm) -> bool {
+    let list = thread.take_held(vendor);
+    // SAFETY: null, or this thread's until it is put back.
+    let holds = unsafe { list.as_ref() }.is_some_and(|list| list.has_calls_of(comm));
+    thread.put_held(vendor, list);
+    holds
 }
 
 /// Forgets what is kept back of a communicator that ends; the group fails then, as the vendor's would.

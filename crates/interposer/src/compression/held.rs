@@ -9,7 +9,7 @@ use crate::deferred::Deferred;
 use crate::dispatch::Ticket;
 use airamp_fast_path::Lane;
 use airamp_telemetry::Reason;
-use airamp_vendor_abi::nccl::Stream;
+use airamp_vendor_abi::nccl::{Comm, Stream};
 use std::sync::Mutex;
 
 pub(crate) struct Held {
@@ -75,7 +75,7 @@ pub(crate) struct HeldCalls {
     /// In the application's order.
     pub(super) calls: Vec<Held>,
     /// What frees something that the calls still need.
-    pub(super) afterwards: Vec<Deferred>,
+    pub(super) afterwards: Vec<Afterwards>,
     pub(super) streams: SpareStreams,
 }
 
@@ -102,8 +102,34 @@ impl HeldCalls {
     }
 
     /// False: it was not kept.
-    pub(super) fn push_afterwards(&mut self, forward: Deferred) -> bool {
-        push(&mut self.afterwards, forward)
+    pub(super) fn push_afterwards(&mut self, one: Afterwards) -> bool {
+        push(&mut self.afterwards, one)
+    }
+
+    pub(super) fn has_calls_of(&self, comm: Comm) -> bool {
+        self.calls.iter().any(|held| held.operation.comm == comm)
+    }
+}
+
+/// What frees something of a communicator, once the calls of the group are posted.
+pub(super) struct Afterwards {
+    /// `None`: a communicator that is not tracked.
+    pub(super) known: Option<Known>,
+    /// Whether it may wait for the device or for peers, so that nobody may have to wait for it.
+    pub(super) may_wait: bool,
+    pub(super) forward: Deferred,
+}
+
+impl Afterwards {
+    /// A communicator that has ended meanwhile has nothing left to be freed, and its memory may be another's.
+    pub(super) fn run(&self) {
+        let pin = self.known.map(Known::pin);
+        if matches!(pin, Some(None)) {
+            return;
+        }
+        // Whoever ends it waits for the pin. One that may wait itself has none, as the application's own calls.
+        let _pin = pin.filter(|_| !self.may_wait);
+        self.forward.run();
     }
 }
 

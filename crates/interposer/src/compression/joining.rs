@@ -186,8 +186,9 @@ pub(crate) fn join_all(fresh: &[Fresh]) {
     let meeting = hub(state)
         .and_then(|hub| hub.introduce_within().map_err(|error| format!("the ranks cannot meet: {error}")));
     for Fresh { known, .. } in fresh {
-        let (entry, blocking) = (known.entry, true);
-        let place = Place { rank: entry.rank(), ranks: entry.nranks(), blocking, clique: entry.clique() };
+        let entry = known.entry;
+        let (rank, ranks, blocking) = (entry.rank(), entry.nranks(), entry.is_blocking());
+        let place = Place { rank, ranks, blocking, clique: entry.clique() };
         let seated = match &meeting {
             Ok(meeting) => seat(state, asked, meeting, place),
             Err(reason) => Seated::without(reason),

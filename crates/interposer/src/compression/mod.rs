@@ -15,6 +15,7 @@ mod doubt;
 mod fitting;
 mod group_end;
 mod held;
+mod internal_error;
 mod joining;
 mod kernels;
 mod measuring;

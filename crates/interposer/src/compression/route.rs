@@ -3,7 +3,8 @@
 use super::active::{Decision, Failure, FastCall, Standing};
 use super::doubt::{OneCall, is_refusal};
 use super::group_end;
-use super::held::{self, Held};
+use super::held::{self, Afterwards, Held};
+use super::internal_error;
 use super::single;
 use crate::boundary::{Moment, ours};
 use crate::calls::{AllReduce, Call, Ending, GroupCall, Operation};
@@ -49,7 +50,7 @@ pub(crate) fn dispatch(
         return result;
     }
     if startup::is_inert() {
-        return after_internal_error(thread, vendor, &call, forward);
+        return internal_error::dispatch(thread, vendor, &call, forward);
     }
     match call {
         Call::Operation(operation) => post(thread, function, vendor, &call, &operation, forward),
@@ -63,10 +64,13 @@ pub(crate) fn dispatch(
             group_end::run_unheld(thread, function, vendor, forward)
         }
         // What ends something that calls of the group still need.
-        Call::DropOperator | Call::End { how: Ending::Finalize | Ending::Suspend, .. }
-            if thread.holds_calls(vendor) =>
+        Call::DropOperator { comm } if group_end::holds_calls_of(thread, vendor, comm) => {
+            keep_to_the_end(thread, vendor, function, comm, false, forward)
+        }
+        Call::End { how: Ending::Finalize | Ending::Suspend, comm }
+            if group_end::holds_calls_of(thread, vendor, comm) =>
         {
-            keep_to_the_end(thread, vendor, function, forward)
+            keep_to_the_end(thread, vendor, function, comm, true, forward)
         }
         Call::End { how: Ending::Destroy | Ending::Abort | Ending::Revoke, comm } if is_taken_back(comm) => {
             NcclResult::SUCCESS
@@ -294,10 +298,18 @@ fn plain_call(vendor: u8, operation: &Operation) -> Option<Deferred> {
 }
 
 /// Keeps back what frees something until the calls of the group are posted.
-fn keep_to_the_end(thread: &Thread, vendor: u8, function: &str, forward: Deferred) -> NcclResult {
+fn keep_to_the_end(
+    thread: &Thread,
+    vendor: u8,
+    function: &str,
+    comm: Comm,
+    may_wait: bool,
+    forward: Deferred,
+) -> NcclResult {
+    let known = communicators::find(comm as usize);
     let list = thread.take_held(vendor);
     // SAFETY: the list is this thread's until it is put back; it is not null, as was asked.
-    let kept = unsafe { &mut *list }.push_afterwards(forward);
+    let kept = unsafe { &mut *list }.push_afterwards(Afterwards { known, may_wait, forward });
     thread.put_held(vendor, list);
     if !kept {
         log::warn(format_args!("{function} could not be kept until the end of the group, and is not done"));
@@ -344,13 +356,13 @@ impl fmt::Display for Shown {
 }
 
 /// Whether calls of that communicator must not go to the vendor unseen.
-fn compresses(comm: Comm) -> bool {
+pub(super) fn compresses(comm: Comm) -> bool {
     let known = communicators::find(comm as usize);
     known.is_some_and(|known| known.entry.is_active() || known.entry.is_poisoned())
 }
 
 /// Whether the call that made it is just ending it. To end it twice would free it twice.
-fn is_taken_back(comm: Comm) -> bool {
+pub(super) fn is_taken_back(comm: Comm) -> bool {
     communicators::find(comm as usize).is_some_and(|known| known.is_taken_back())
 }
 
@@ -370,29 +382,5 @@ fn show_poison(comm: Comm, error: *mut NcclResult, result: NcclResult) {
     if let Some(poison) = poison.filter(|_| result == NcclResult::SUCCESS && !error.is_null()) {
         // SAFETY: the vendor has just written there.
         unsafe { error.write(poison) };
-    }
-}
-
-/// An internal error of ours, anywhere, at any time: what we know of groups and indices may be
-/// wrong. Communicators that compress fail; the others are the vendor's alone.
-#[cold]
-fn after_internal_error(thread: &Thread, vendor: u8, call: &Call, forward: Deferred) -> NcclResult {
-    match *call {
-        Call::Operation(operation) if compresses(operation.comm) => NcclResult::INTERNAL_ERROR,
-        Call::Health { comm, error } => {
-            let result = forward.run();
-            if result == NcclResult::SUCCESS && compresses(comm) && !error.is_null() {
-                // SAFETY: the vendor has just written there.
-                unsafe { error.write(NcclResult::INTERNAL_ERROR) };
-            }
-            result
-        }
-        Call::Group(GroupCall::End | GroupCall::SimulateEnd) if thread.holds_calls(vendor) => {
-            // What was kept back is lost, and no call of the group has had an effect.
-            thread.take_held(vendor);
-            forward.run();
-            NcclResult::INTERNAL_ERROR
-        }
-        _ => forward.run(),
     }
 }

@@ -169,6 +169,18 @@ impl Communicator {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
         invoke!(self.nccl, ncclCommAbort(raw))
     }
+
+    /// Aborts it by another thread, as a watchdog does.
+    pub(crate) fn abort_elsewhere(mut self) -> Result<(), RankError> {
+        let raw = std::mem::replace(&mut self.raw, ptr::null_mut()) as usize;
+        let abort = self.nccl.functions.ncclCommAbort;
+        let aborted = std::thread::scope(|scope| {
+            // SAFETY: the communicator lives, and any thread may abort it.
+            scope.spawn(move || abort.map(|abort| unsafe { abort(raw as Comm) }.0)).join()
+        });
+        let code = aborted.ok().flatten().map_or(NcclResult::INTERNAL_ERROR, NcclResult);
+        self.nccl.checked("ncclCommAbort", code)
+    }
 }
 
 /// Success also where the vendor goes on in the background.

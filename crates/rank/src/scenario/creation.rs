@@ -4,7 +4,7 @@
 
 use std::ptr;
 
-use airamp_vendor_abi::nccl::{Comm, Config, DataType, SHRINK_ABORT, SHRINK_DEFAULT, UniqueId};
+use airamp_vendor_abi::nccl::{Comm, Config, DataType, NcclResult, SHRINK_ABORT, SHRINK_DEFAULT, UniqueId};
 use serde::Serialize;
 
 use super::expected::Spec;
@@ -21,6 +21,8 @@ const CONFIG_VERSION: u32 = 21800;
 pub(super) enum Way {
     Plain,
     Config,
+    /// By a configuration that says that it blocks.
+    Blocking,
     Scalable,
     /// By `ncclCommInitAll`, all ranks in one process.
     All,
@@ -54,6 +56,7 @@ pub(super) fn run(job: &mut Job, way: Way) -> Result<bool, RankError> {
     let mut seen = Seen::new();
     let parent = matches!(way, Way::Split).then(|| job.communicator()).transpose()?;
     let (returned, places) = make(job, way, parent.as_ref())?;
+    let returned = settled(job, returned, &places)?;
     let mut report = Report {
         process: job.world.rank,
         returned,
@@ -75,12 +78,26 @@ pub(super) fn run(job: &mut Job, way: Way) -> Result<bool, RankError> {
         use_parent(job, parent, &mut seen)?;
     }
     job.wait_for_everyone()?;
-    if !matches!(way, Way::All) {
+    if !matches!(way, Way::All | Way::Blocking) {
         use_another(job, &mut seen)?;
     }
     (report.mismatch, report.compressed) = (seen.mismatch, seen.compressed);
     print_line(&report);
     Ok(true)
+}
+
+/// What came of it, where the vendor goes on in the background.
+fn settled(job: &mut Job, returned: i32, places: &[Comm]) -> Result<i32, RankError> {
+    if returned != NcclResult::IN_PROGRESS.0 {
+        return Ok(returned);
+    }
+    let mut states = vec![returned];
+    while states.contains(&NcclResult::IN_PROGRESS.0) {
+        std::thread::yield_now();
+        states = places.iter().map(|place| job.nccl.async_error(*place)).collect::<Result<_, _>>()?;
+    }
+    job.wait_for_everyone()?;
+    Ok(states.into_iter().find(|state| *state != 0).unwrap_or(0))
 }
 
 fn code(called: Result<(), RankError>) -> i32 {
@@ -96,6 +113,11 @@ fn make(job: &mut Job, way: Way, parent: Option<&Tracked>) -> Result<(i32, Vec<C
     let config = &raw mut config;
     let made = match way {
         Way::Plain => invoke!(nccl, ncclCommInitRank(at, ranks, id, rank)),
+        Way::Blocking => {
+            // SAFETY: nobody else has the configuration.
+            unsafe { (*config).blocking = 1 };
+            invoke!(nccl, ncclCommInitRankConfig(at, ranks, id, rank, config))
+        }
         Way::Config => invoke!(nccl, ncclCommInitRankConfig(at, ranks, id, rank, config)),
         Way::Scalable => {
             invoke!(nccl, ncclCommInitRankScalable(at, ranks, rank, 1, &raw mut id, config))

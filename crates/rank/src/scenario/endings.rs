@@ -1,8 +1,10 @@
 //! Calls on a communicator that is gone or going, and calls that cannot be made: they return an error,
 //! do nothing, and disturb nothing else.
 
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
+use airamp_vendor::gpu::Kind;
 use airamp_vendor_abi::nccl::{Comm, DataType, NcclResult};
 
 use super::expected::Spec;
@@ -14,10 +16,16 @@ use super::tracked::{Tracked, compressed_calls};
 use super::{Case, Job, Seen};
 use crate::collective::Call;
 use crate::error::RankError;
-use crate::nccl::Communicator;
+use crate::nccl::{Communicator, invoke};
+use crate::pattern::Reduction;
 
 pub(super) fn cases(job: &Job) -> Vec<Case> {
     let mut cases = vec![Case::new("endings/aborted_inside_an_open_group", |job| ended(job, Ending::Abort))];
+    cases.push(Case::new("endings/by_another_thread_after_an_operator_was_dropped", without_its_operator));
+    cases.push(Case::new("endings/in_a_group_with_calls_of_another", beside_another));
+    if job.kind == Kind::Cuda {
+        cases.push(Case::new("endings/before_the_device_is_reset", reset));
+    }
     if job.nccl.functions.ncclCommRevoke.is_some() {
         cases.push(Case::new("endings/revoked", revoked));
         cases.push(Case::new("endings/revoked_inside_an_open_group", |job| ended(job, Ending::Revoke)));
@@ -80,6 +88,70 @@ fn ended(job: &mut Job, how: Ending) -> Result<Seen, RankError> {
     comm.comm.abort()?;
     use_another(job, &mut seen)?;
     Ok(seen)
+}
+
+/// An operator may be dropped as soon as the call with it is made; a watchdog aborts the communicator before the group
+/// ends, and the operator is gone with it.
+fn without_its_operator(job: &mut Job) -> Result<Seen, RankError> {
+    let (doomed, mut seen) = (job.communicator()?, Seen::new());
+    let spec = Spec { reduction: Reduction::PreMulSum, ..Spec::sum(DataType::FLOAT32, 5003) };
+    let piece = Piece::new(job, &doomed, spec)?;
+    job.wait_for_everyone()?;
+    // The end is an error or does nothing, as with the vendor alone.
+    let _ended = job.group(|| {
+        piece.call_without_effect(job, &doomed, &job.stream)?;
+        invoke!(job.nccl, ncclRedOpDestroy(piece.op, doomed.comm.raw()))?;
+        doomed.comm.abort_elsewhere()
+    });
+    job.stream.synchronize()?;
+    piece.judge_untouched(&mut seen)?;
+    job.wait_for_everyone()?;
+    use_another(job, &mut seen)?;
+    Ok(seen)
+}
+
+/// One that has no calls in the group is finalized and destroyed in it.
+fn beside_another(job: &mut Job) -> Result<Seen, RankError> {
+    let (over, comm, mut seen) = (job.communicator()?, job.communicator()?, Seen::new());
+    let pieces = Piece::all(job, &comm, (0..4).map(various))?;
+    job.group(|| {
+        pieces.iter().try_for_each(|piece| piece.enqueue(job, &comm, &job.stream))?;
+        over.comm.finalize()?;
+        over.comm.destroy()
+    })?;
+    job.stream.synchronize()?;
+    pieces.iter().try_for_each(|piece| piece.judge(&comm, &mut seen))?;
+    comm.check(&mut seen);
+    comm.comm.destroy()?;
+    Ok(seen)
+}
+
+/// The last of the communicators is aborted, so that what it used has not been given back yet. For the emulator, whose
+/// resets leave a program its streams and its memory.
+fn reset(job: &mut Job) -> Result<Seen, RankError> {
+    let mut seen = Seen::new();
+    for _ in 0..2 {
+        let (aborted, destroyed) = (job.communicator()?, job.communicator()?);
+        job.wait_for_everyone()?;
+        destroyed.comm.destroy()?;
+        aborted.comm.abort()?;
+        let device = job.gpu.current_device()?;
+        let code = driver_call(c"cuDevicePrimaryCtxReset_v2", device);
+        seen.expect(code == Some(0), || format!("the device was not reset: {code:?}"));
+        use_another(job, &mut seen)?;
+    }
+    Ok(seen)
+}
+
+fn driver_call(name: &CStr, argument: c_int) -> Option<c_int> {
+    // SAFETY: the driver is loaded and never closed; the function has the signature of its header.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        let address = libc::dlsym(library, name.as_ptr());
+        let function =
+            std::mem::transmute::<*mut c_void, Option<unsafe extern "C" fn(c_int) -> c_int>>(address);
+        function.map(|function| function(argument))
+    }
 }
 
 /// The call on it is refused, and so is the group; of its other calls nobody knows who has made them.

@@ -13,7 +13,7 @@ use super::messages::{Messages, spec};
 use super::piece::Piece;
 use super::streams::various;
 use super::tracked::{Tracked, compressed_calls};
-use super::{Job, print_line};
+use super::{Job, Seen, print_line};
 use crate::error::RankError;
 
 const CALLS: usize = 8;
@@ -35,6 +35,8 @@ struct Report {
     own_allocation_refused: bool,
     /// What GPU or NCCL said when it could not go on.
     error: Option<String>,
+    /// What was wrong with the results of further communicators, each at the place of the one before.
+    again: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -67,7 +69,11 @@ pub(super) struct Manner {
     pub(super) grouped: bool,
     /// A mistake: rank 0 sends a message before the first call, which rank 1 awaits after it.
     pub(super) misplaced: bool,
+    /// Afterwards, communicators that are not compressed, made and used one after the other.
+    pub(super) again: bool,
 }
+
+const AGAIN: usize = 3;
 
 pub(super) fn run(job: &mut Job, manner: Manner) -> Result<bool, RankError> {
     let made = job.communicator();
@@ -79,6 +85,7 @@ pub(super) fn run(job: &mut Job, manner: Manner) -> Result<bool, RankError> {
         compressed: None,
         own_allocation_refused: false,
         error: None,
+        again: None,
     };
     let comm = match made {
         Ok(comm) => comm,
@@ -97,8 +104,31 @@ pub(super) fn run(job: &mut Job, manner: Manner) -> Result<bool, RankError> {
     if let Err(error) = ended {
         report.error.get_or_insert(error.to_string());
     }
+    if manner.again {
+        job.wait_for_everyone()?;
+        for _ in 0..AGAIN {
+            report.again = report.again.or(use_exactly(job)?);
+        }
+    }
     print_line(&report);
     Ok(true)
+}
+
+/// Of a communicator that one of the ranks keeps from compressing.
+fn use_exactly(job: &mut Job) -> Result<Option<String>, RankError> {
+    let (made, mut seen) = (job.communicator()?, Seen::new());
+    let comm = Tracked::never_compressed(made.comm, job.expectation);
+    let pieces = Piece::all(job, &comm, (0..2).map(various))?;
+    for piece in &pieces {
+        if let Err(error) = job.group(|| piece.enqueue(job, &comm, &job.stream)) {
+            seen.expect(false, || error.to_string());
+        }
+    }
+    job.stream.synchronize()?;
+    pieces.iter().try_for_each(|piece| piece.judge(&comm, &mut seen))?;
+    job.wait_for_everyone()?;
+    comm.comm.abort()?;
+    Ok(seen.mismatch)
 }
 
 fn work(job: &Job, comm: &Tracked, manner: Manner, report: &mut Report) -> Result<(), RankError> {

@@ -78,6 +78,9 @@ pub(crate) struct Arguments {
     /// A message of `fault` that its receiver awaits too late.
     #[arg(long, conflicts_with = "grouped")]
     misplaced: bool,
+    /// Further communicators of `fault` behind the first, which one of the ranks keeps from compressing.
+    #[arg(long)]
+    again: bool,
     /// How the communicator of `creation` is made.
     #[arg(long, value_enum, default_value = "plain")]
     way: creation::Way,
@@ -187,7 +190,11 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
     if arguments.name == "fault" {
         return fault::run(
             &mut job,
-            fault::Manner { grouped: arguments.grouped, misplaced: arguments.misplaced },
+            fault::Manner {
+                grouped: arguments.grouped,
+                misplaced: arguments.misplaced,
+                again: arguments.again,
+            },
         );
     }
     if arguments.name == "creation" {

@@ -1,0 +1,65 @@
+//! The path of a call after an internal error of ours, anywhere, at any time: what we know of groups and indices may be
+//! wrong. Communicators that compress fail until they are ended; all else is the vendor's alone.
+
+use super::route::{compresses, is_taken_back};
+use crate::calls::{Call, Ending, GroupCall};
+use crate::communicators;
+use crate::deferred::Deferred;
+use crate::thread::Thread;
+use airamp_vendor_abi::nccl::{Comm, NcclResult};
+
+#[cold]
+pub(super) fn dispatch(thread: &Thread, vendor: u8, call: &Call, forward: Deferred) -> NcclResult {
+    match *call {
+        Call::Operation(operation) if compresses(operation.comm) => {
+            thread.fail_group(vendor, NcclResult::INTERNAL_ERROR);
+            NcclResult::INTERNAL_ERROR
+        }
+        Call::Health { comm, error } => {
+            let result = forward.run();
+            if result == NcclResult::SUCCESS && compresses(comm) && !error.is_null() {
+                // SAFETY: the vendor has just written there.
+                unsafe { error.write(NcclResult::INTERNAL_ERROR) };
+            }
+            result
+        }
+        Call::End { how: Ending::Destroy | Ending::Abort, comm } => end(comm, forward),
+        Call::Group(GroupCall::Start) => {
+            let result = forward.run();
+            if result.is_accepted() {
+                thread.set_group_depth(vendor, thread.group_depth(vendor) + 1);
+            }
+            result
+        }
+        Call::Group(GroupCall::End | GroupCall::SimulateEnd) => end_group(thread, vendor, forward),
+        _ => forward.run(),
+    }
+}
+
+/// The next communicator at its address has nothing to do with it. What it held of the device stays with the process.
+fn end(comm: Comm, forward: Deferred) -> NcclResult {
+    if is_taken_back(comm) {
+        return NcclResult::SUCCESS;
+    }
+    let known = communicators::find(comm as usize);
+    // Another thread may still be inside a call of ours on it.
+    known.inspect(|known| _ = known.begin_end());
+    let result = forward.run();
+    if let Some(known) = known {
+        if result.is_accepted() { known.forget() } else { known.cancel_end() }
+    }
+    result
+}
+
+/// What was kept back is lost, and no such call of the group has had an effect.
+fn end_group(thread: &Thread, vendor: u8, forward: Deferred) -> NcclResult {
+    let depth = thread.group_depth(vendor).saturating_sub(1);
+    thread.set_group_depth(vendor, depth);
+    let result = forward.run();
+    if depth > 0 {
+        return result;
+    }
+    let has_lost_calls = !thread.take_held(vendor).is_null();
+    let has_failed = !thread.take_group_error(vendor).is_accepted();
+    if has_lost_calls || has_failed { NcclResult::INTERNAL_ERROR } else { result }
+}
