@@ -62,14 +62,15 @@ pub(crate) fn conditions(case: &Case<'_>, limits: &Limits) -> Vec<Condition> {
 fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
     let hung = group.verdict.hung.as_ref()?;
     let seconds = hung.for_ns as f64 / 1e9;
-    let (name, sequence, elsewhere) = (group.name(), hung.sequence, group.elsewhere());
+    let (name, sequence) = (group.name(), hung.sequence);
     if let Some(blocked) = hung.blocked {
         return Some(blocked_host(case, group, blocked, seconds));
     }
     let text = if hung.missing.is_empty() {
-        let others = match elsewhere {
-            0 => "no rank is missing: look at the network and the devices".to_owned(),
-            n => format!("no rank of this node is missing: look at the {n} ranks on other nodes"),
+        let others = match (group.elsewhere(), group.inert()) {
+            (0, 0) => "no rank is missing: look at the network and the devices".to_owned(),
+            (0, n) => format!("look at the {n} more in which the library is inert, which tell nothing"),
+            (n, _) => format!("no rank of this node is missing: look at the {n} ranks on other nodes"),
         };
         format!(
             "Communicator {name} has not completed sequence {sequence} for {seconds:.0} s although all {} ranks here have issued it; {others}.",

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use airamp_telemetry::State;
 use airamp_telemetry::snapshot::Communicator;
 
 use crate::arrivals::{self, Comparison};
@@ -62,6 +63,11 @@ impl Member<'_> {
     pub(crate) fn is_open(&self) -> bool {
         self.process.is_live() && self.communicator.ended.is_none()
     }
+
+    /// The library counts nothing there any more: what its file says stands still while the job goes on.
+    fn is_inert(&self) -> bool {
+        self.process.snapshot.state == State::Inert
+    }
 }
 
 impl Group<'_> {
@@ -86,6 +92,11 @@ impl Group<'_> {
 
     pub(crate) fn is_open(&self) -> bool {
         self.members.iter().any(Member::is_open)
+    }
+
+    /// How many are open, and say nothing of what they do.
+    pub(crate) fn inert(&self) -> usize {
+        self.members.iter().filter(|member| member.is_open() && member.is_inert()).count()
     }
 
     pub(crate) fn judged(&self) -> impl Iterator<Item = &Member<'_>> {
@@ -142,8 +153,11 @@ impl Groups {
 
 impl Known {
     fn look<'a>(&mut self, key: Key, members: Vec<Member<'a>>, now_ns: u64, hang_after_ns: u64) -> Group<'a> {
-        let open = |place: &usize| members[*place].is_open() || members[*place].is_dead();
-        let judged: Vec<usize> = (0..members.len()).filter(open).collect();
+        let is_judged = |place: &usize| {
+            let member = &members[*place];
+            (member.is_open() || member.is_dead()) && !member.is_inert()
+        };
+        let judged: Vec<usize> = (0..members.len()).filter(is_judged).collect();
         let live: Vec<&Communicator> = judged.iter().map(|place| members[*place].communicator).collect();
         let comparison = arrivals::compare(&live, self.compared);
         self.compared = comparison.newest;

@@ -17,6 +17,8 @@ mod jobs;
 mod lags;
 #[cfg(test)]
 mod made_up;
+#[cfg(test)]
+mod membership_tests;
 mod name;
 mod open_file;
 mod proc;
