@@ -6,8 +6,9 @@ use crate::reports;
 use crate::seat::{Invitation, Place};
 use airamp_agreement::{Capable, Hello, Order};
 use mio::net::TcpListener;
+use socket2::SockRef;
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -87,8 +88,8 @@ impl Mailbox {
     pub(crate) fn wake(&self) {
         // An application may close all descriptors; then the number may be its own by now.
         if self.waker.is_there() {
-            // Full means that the thread has been woken often enough.
-            let _ = (&*self.waker).write(&[1]);
+            // Full means that the thread has been woken often enough. Of one that has stopped no signal tells the program.
+            let _ = SockRef::from(&*self.waker).send_with_flags(&[1], libc::MSG_NOSIGNAL);
         } else {
             self.close("its descriptors were closed");
         }

@@ -17,12 +17,18 @@ impl Clique {
         Self(hash(&id.internal))
     }
 
-    /// All ranks of `ncclCommInitAll` are in this process; no other process has the name.
+    /// All ranks of `ncclCommInitAll` are in this process; no other process has the name. Numbers of processes are not
+    /// enough for that: each container has its own, and a machine has those of others.
     pub(crate) fn of_this_process() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&std::process::id().to_le_bytes());
-        bytes[4..].copy_from_slice(&NUMBER.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        Self::of_process(random(), std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn of_process(random: u64, process: u32, number: u32) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&random.to_le_bytes());
+        bytes[8..12].copy_from_slice(&process.to_le_bytes());
+        bytes[12..].copy_from_slice(&number.to_le_bytes());
         Self(hash(&bytes))
     }
 
@@ -39,6 +45,18 @@ impl Clique {
         bytes[17..].copy_from_slice(&without.to_le_bytes());
         Self(hash(&bytes))
     }
+}
+
+/// Another number at each call. Where the kernel gives none, the time has to do.
+fn random() -> u64 {
+    let mut number = 0_u64;
+    // SAFETY: as many bytes as the number has, which any will do for.
+    let got = unsafe { libc::getrandom((&raw mut number).cast(), size_of::<u64>(), libc::GRND_NONBLOCK) };
+    if got == size_of::<u64>() as isize {
+        return number;
+    }
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// A name for a set of ranks, in whatever order they are listed; never 0.
@@ -74,6 +92,14 @@ mod tests {
             assert!(!names[..at].contains(name));
         }
         assert_eq!(Clique::UNKNOWN.of_child(Derivation::Split, 0, 0, 0), Clique::UNKNOWN);
+    }
+
+    #[test]
+    fn processes_with_the_same_number_have_other_names_and_so_has_each_call() {
+        assert_ne!(Clique::of_process(random(), 1, 0), Clique::of_process(random(), 1, 0));
+        assert_ne!(Clique::of_process(7, 1, 0), Clique::of_process(7, 2, 0), "a forked child's");
+        assert_ne!(Clique::of_process(7, 1, 0), Clique::of_process(7, 1, 1));
+        assert_ne!(Clique::of_this_process(), Clique::of_this_process());
     }
 
     #[test]

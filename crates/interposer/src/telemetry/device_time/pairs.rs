@@ -42,6 +42,15 @@ struct Events {
     begin: Event,
     end: Event,
     context: Context,
+    /// By which the context is told from another one at its place.
+    context_id: Option<u64>,
+}
+
+impl Events {
+    /// Whether their context is gone, and they with it: nobody may touch them. Not known of every driver.
+    fn are_lost(&self, gpu: &Gpu) -> bool {
+        self.context_id.is_some() && gpu.context_id(self.context) != self.context_id
+    }
 }
 
 /// There are no events.
@@ -110,7 +119,7 @@ impl Place {
     pub(super) fn close(&self, gpu: &Gpu) {
         self.pairs.iter().for_each(|pair| _ = pair.finish(gpu, self));
         self.open_for.store(0, Ordering::SeqCst);
-        self.pairs.iter().for_each(Pair::empty);
+        self.pairs.iter().for_each(|pair| pair.empty(gpu));
     }
 
     /// Leaves the events to their context.
@@ -222,7 +231,7 @@ impl Pair {
     /// Enqueues one of the events, for whoever has taken the pair.
     fn record(&self, gpu: &Gpu, place: &Place, stream: Stream, which: fn(&Events) -> &Event) -> bool {
         place.is_open_for(self)
-            && self.events().is_some_and(|events| {
+            && self.events().filter(|events| !events.are_lost(gpu)).is_some_and(|events| {
                 let _entered = gpu.enter(events.context);
                 !is_captured(stream) && which(events).record(&gpu.borrow_stream(stream)).is_ok()
             })
@@ -241,11 +250,11 @@ impl Pair {
     /// Makes the pair's events, in the current context.
     fn fill(&self, gpu: &Gpu, context: Context) {
         if self.change(FREE, TAKEN) {
-            if self.events().is_some_and(|events| events.context == context) {
+            if self.events().is_some_and(|events| events.context == context && !events.are_lost(gpu)) {
                 self.change(TAKEN, FREE);
                 return;
             }
-            self.drop_events();
+            self.drop_events(gpu);
         } else if !self.change(EMPTY, TAKEN) {
             return;
         }
@@ -259,16 +268,18 @@ impl Pair {
     }
 
     /// Gives a free pair's events back.
-    fn empty(&self) {
+    fn empty(&self, gpu: &Gpu) {
         if self.change(FREE, TAKEN) {
-            self.drop_events();
+            self.drop_events(gpu);
             self.change(TAKEN, EMPTY);
         }
     }
 
-    fn drop_events(&self) {
+    /// Leaves them where they are if their context is gone.
+    fn drop_events(&self, gpu: &Gpu) {
+        let are_lost = self.events().is_some_and(|events| events.are_lost(gpu));
         let events = self.events.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        if !events.is_null() {
+        if !events.is_null() && !are_lost {
             // SAFETY: it came from a box, and this thread has taken the pair.
             drop(unsafe { Box::from_raw(events) });
         }
@@ -292,6 +303,11 @@ impl Pair {
             self.hand_back(FREE, place);
             return true;
         };
+        if events.are_lost(gpu) {
+            self.hand_back(FREE, place);
+            self.forget();
+            return true;
+        }
         let reached = gpu.enter(events.context).and_then(|_entered| elapsed_ns(events));
         match reached {
             Ok(None) => {
@@ -334,7 +350,7 @@ impl Pair {
 }
 
 fn make_events(gpu: &Gpu, context: Context) -> Result<Events, GpuError> {
-    Ok(Events { begin: gpu.event()?, end: gpu.event()?, context })
+    Ok(Events { begin: gpu.event()?, end: gpu.event()?, context, context_id: gpu.context_id(context) })
 }
 
 /// `None`: the device has not passed them.
