@@ -227,6 +227,30 @@ fn a_daemon_that_cannot_honour_its_settings_is_not_tried_again() {
     assert!(said.ends_with("\n1\n"), "{said}");
 }
 
+#[test]
+fn an_end_that_comes_between_two_children_is_not_missed() {
+    // Its one signal comes in a second made for it before a child is started, when the one before has ended already.
+    let script = r#"
+        printf '#!/bin/sh\n[ "$*" != --check-config ] || exit 0\nread how </run/how\n$how\n' >bin/airampd
+        chmod +x bin/airampd
+        for before in 'exec sleep 60:"$daemon" "$@" 2>&4 &' 'exit 3:sleep "$pause" &'; do
+            echo "${before%%:*}" >how
+            python3 - "${before#*:}" <<'PYTHON'
+import sys
+text = open("bin/airamp-node").read()
+assert text.count(sys.argv[1]) == 1
+open("bin/slower", "w").write(text.replace(sys.argv[1], "touch /run/between; sleep 1; " + sys.argv[1]))
+PYTHON
+            timeout --foreground 20 bash bin/slower 2>log &
+            for try in $(seq 200); do [ ! -e between ] || break; sleep 0.1; done
+            rm between
+            kill -s TERM $!
+            wait $! && echo ended || cat log
+        done"#;
+    let Some(said) = on_a_bare_node(script) else { return };
+    assert_eq!(said, "ended\nended\n", "before the daemon, before the pause");
+}
+
 /// Numbers of a text that stand as in `$((20000 + SLURM_JOB_ID % 10000))`: the ports from the first on, as many as the second.
 fn ports(text: &str, of: &str) -> Vec<std::ops::Range<u32>> {
     let expressions =
