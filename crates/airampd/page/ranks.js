@@ -24,13 +24,15 @@ function makeRanks() {
   };
 }
 
+// Of these nobody is missed.
+const QUIET_STATES = ["running", "foreign", "left"];
 const rankKey = (rank, index) => (known(rank.rank) ? `${rank.rank}` : `none-${index}`);
 const rankName = (rank) => (known(rank.rank) ? `${rank.rank}` : "none");
 
 function latest(ranks) {
   const behind = ranks.filter((rank) => known(rank.lag_s)).sort((a, b) => b.lag_s - a.lag_s);
   const late = ranks.filter((rank) => rank.late).map((rank) => rank.rank);
-  const stopped = ranks.filter((rank) => !["running", "foreign"].includes(rank.process_state)).map((rank) => `rank ${rankName(rank)} is ${rank.process_state}`);
+  const stopped = ranks.filter((rank) => !QUIET_STATES.includes(rank.process_state)).map((rank) => `rank ${rankName(rank)} is ${rank.process_state}`);
   const facts = [late.length ? `Late: rank ${rankList(late)}` : "No rank is late", ...stopped];
   if (behind.length > 1) facts.push(`rank ${rankName(behind[0])} arrives last, ${seconds(behind[0].lag_s)} behind the first`);
   return `${facts.join("; ")}.`;
@@ -42,7 +44,7 @@ function makeStrip() {
 
 function showStrip(item, rank, timeline, stops) {
   const [name, canvas, lag, last] = item.children;
-  const trouble = rank.late || !["running", "foreign"].includes(rank.process_state);
+  const trouble = rank.late || !QUIET_STATES.includes(rank.process_state);
   attribute(item, "class", trouble ? "late" : "");
   attribute(item, "title", `pid ${rank.pid}, ${rank.process_state}${rank.device_uuid ? `, ${rank.device_uuid}` : ""}${rank.nic ? `, ${rank.nic}` : ""}`);
   show(name, `${trouble ? "▲ " : ""}rank ${rankName(rank)}`);

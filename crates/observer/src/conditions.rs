@@ -303,6 +303,6 @@ fn describe(process: &Process) -> String {
         ProcessState::Running | ProcessState::Foreign => format!("pid {pid}"),
         ProcessState::Stopped => format!("pid {pid}, stopped"),
         ProcessState::Blocked => format!("pid {pid}, blocked in the kernel"),
-        ProcessState::Gone => format!("pid {pid}, gone"),
+        ProcessState::Gone | ProcessState::Left => format!("pid {pid}, gone"),
     }
 }

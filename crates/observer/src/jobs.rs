@@ -69,6 +69,8 @@ pub(crate) struct Rank {
     pub(crate) grown: Tally,
     pub(crate) lags: Lags,
     pub(crate) last_seen_ns: u64,
+    /// When its newest process that was seen to end was last known to live; 0: none was.
+    pub(crate) ended_ns: u64,
     /// As it was shown last, without numbers: for when its process is gone.
     pub(crate) shown: crate::view::Rank,
 }
@@ -123,9 +125,7 @@ impl Jobs {
         let started = process.snapshot.started_unix_ms;
         let anew = job.started_unix_ms == 0 || job.ended.take().is_some();
         job.started_unix_ms = if anew { started } else { job.started_unix_ms.min(started) };
-        // A file that outlived its process by days tells of a job that ended then.
-        let alive_ns = if process.is_live() { now.ns } else { process.snapshot.active_ns.min(now.ns) };
-        job.last_alive_ns = job.last_alive_ns.max(alive_ns);
+        job.last_alive_ns = job.last_alive_ns.max(process.alive_ns);
         job.facts = facts(process);
         let rank = job.ranks.entry(process.rank).or_default();
         rank.sum.add(&process.grown.clone().without_histograms());
@@ -144,14 +144,20 @@ impl Jobs {
             job.live.clear();
             job.storms.forget(now.ns);
         }
-        for process in processes.values().filter(|process| process.is_live()) {
-            if let Some(job) = self.by_number.get_mut(&process.job) {
+        for process in processes.values() {
+            let Some(job) = self.by_number.get_mut(&process.job) else { continue };
+            if process.is_live() {
                 job.names.extend(names(process));
                 job.live.insert(process.rank);
+            } else if let Some(rank) = job.ranks.get_mut(&process.rank) {
+                rank.ended_ns = rank.ended_ns.max(process.alive_ns);
             }
         }
-        for job in self.by_number.values_mut().filter(|job| job.live.is_empty()) {
-            job.ended.get_or_insert((now.unix_ms_of(job.last_alive_ns), job.last_alive_ns));
+        for job in self.by_number.values_mut() {
+            job.forget_numbers();
+            if job.live.is_empty() {
+                job.ended.get_or_insert((now.unix_ms_of(job.last_alive_ns), job.last_alive_ns));
+            }
         }
         self.add_up_ended_ranks();
         self.forget_ended_jobs();
@@ -186,7 +192,6 @@ impl Jobs {
             let Some(state) = job.ranks.remove(&rank) else { continue };
             let sum = job.ranks.entry(None).or_default();
             sum.sum.add(&state.sum);
-            sum.shown.process_state = crate::view::ProcessState::Gone;
             sum.last_seen_ns = sum.last_seen_ns.max(state.last_seen_ns);
         }
     }
@@ -201,6 +206,17 @@ impl Jobs {
                 self.labels.remove(&job.label);
             }
         }
+    }
+}
+
+impl Job {
+    /// A process without a rank in its environment has another number, or none, until its largest communicator is
+    /// there. Of one that nobody has any more, and under which nothing was counted, nothing is left.
+    fn forget_numbers(&mut self) {
+        let live = &self.live;
+        self.ranks.retain(|number, rank| {
+            live.contains(number) || rank.ended_ns > 0 || rank.sum != Tally::default()
+        });
     }
 }
 

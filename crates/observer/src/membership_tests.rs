@@ -7,7 +7,7 @@ use airamp_telemetry::snapshot::{Arrival, Communicator};
 use crate::conditions::Limits;
 use crate::made_up::{communicator, reading, snapshot};
 use crate::reading::{Now, Reading};
-use crate::view::{FindingKind, Node};
+use crate::view::{FindingKind, Node, ProcessState};
 use crate::world::World;
 
 const S: u64 = 1_000_000_000;
@@ -67,4 +67,84 @@ fn a_hang_beside_a_rank_that_became_inert_sends_one_to_look_at_it() {
     let [hang] = &node.findings[..] else { panic!("{:#?}", node.findings) };
     assert_eq!((hang.kind, hang.ranks.as_slice()), (FindingKind::Hang, &[][..]));
     assert!(hang.text.contains("look at the 1 more in which the library is inert"), "{}", hang.text);
+}
+
+fn states(node: &Node) -> Vec<(Option<u32>, ProcessState)> {
+    node.jobs[0].ranks.iter().map(|rank| (rank.rank, rank.process_state)).collect()
+}
+
+fn ended(mut last: Reading) -> Reading {
+    last.process = ProcessState::Gone;
+    last
+}
+
+#[test]
+fn a_process_that_gets_its_rank_from_its_first_communicator_leaves_none_behind_that_is_gone() {
+    let mut world = world();
+    let unranked = |id| reading(id, snapshot("job", -1, 100));
+    let node = world.look(vec![unranked(1)], at(1)).node;
+    assert_eq!(states(&node), [(None, ProcessState::Running)]);
+    let ranked = || {
+        let mut ranked = unranked(1);
+        ranked.snapshot.communicators = vec![communicator(0xabc, 0, 2)];
+        ranked
+    };
+    let node = world.look(vec![ranked()], at(2)).node;
+    assert_eq!(states(&node), [(Some(0), ProcessState::Running)]);
+    let node = world.look(vec![ranked(), unranked(2)], at(3)).node;
+    assert_eq!(states(&node), [(None, ProcessState::Running), (Some(0), ProcessState::Running)]);
+    let node = world.look(vec![ranked(), ended(unranked(2))], at(4)).node;
+    assert_eq!(states(&node)[0], (None, ProcessState::Gone), "it was seen to end");
+}
+
+#[test]
+fn a_number_under_which_a_process_has_counted_keeps_its_counters_and_is_not_gone() {
+    let mut world = world();
+    let known_as = |communicators: Vec<Communicator>| {
+        let mut one = reading(1, snapshot("job", -1, 100));
+        (one.snapshot.communicators, one.snapshot.untracked) = (communicators, 3);
+        vec![one]
+    };
+    world.look(known_as(vec![communicator(1, 0, 2)]), at(1));
+    let node = world.look(known_as(vec![communicator(1, 0, 2), communicator(2, 5, 8)]), at(2)).node;
+    assert_eq!(states(&node), [(Some(0), ProcessState::Left), (Some(5), ProcessState::Running)]);
+    assert_eq!(node.jobs[0].ranks[0].totals.untracked, 3);
+}
+
+/// Three ranks of a job, of its first run or, from the fiftieth second on, of its second.
+fn of_run(run: u64, rank: i32) -> Reading {
+    let mut one = snapshot("job", rank, 100 * run as u32 + rank as u32);
+    one.communicators = vec![communicator(run, rank, 3)];
+    one.started_ns = if run == 1 { S } else { 50 * S };
+    reading(10 * run + rank as u64, one)
+}
+
+#[test]
+fn a_rank_of_the_jobs_last_run_is_not_gone_in_one_with_fewer() {
+    let mut world = world();
+    let first = || (0..3).map(|rank| of_run(1, rank));
+    world.look(first().collect(), at(30));
+    let node = world.look(first().map(ended).collect(), at(31)).node;
+    assert!(states(&node).iter().all(|(_, state)| *state == ProcessState::Gone), "{:?}", states(&node));
+    let second = || (0..2).map(|rank| of_run(2, rank));
+    let node = world.look(second().collect(), at(52)).node;
+    let (running, left) = (ProcessState::Running, ProcessState::Left);
+    assert_eq!(node.jobs.len(), 1);
+    assert_eq!(states(&node), [(Some(0), running), (Some(1), running), (Some(2), left)]);
+}
+
+#[test]
+fn a_rank_that_ends_while_others_that_were_there_live_on_is_gone() {
+    let mut world = world();
+    let all = || (0..3).map(|rank| of_run(1, rank));
+    world.look(all().collect(), at(30));
+    world.look(all().take(2).chain(all().skip(2).map(ended)).collect(), at(31));
+    for second in 32..35 {
+        let node = world.look(all().take(2).collect(), at(second)).node;
+        assert_eq!(states(&node)[2], (Some(2), ProcessState::Gone));
+    }
+    let lost = of_run(1, 1).id;
+    world.lose(&[lost], at(35));
+    let node = world.look(all().take(1).collect(), at(35)).node;
+    assert_eq!(states(&node)[1], (Some(1), ProcessState::Gone), "nothing more can be read of it");
 }

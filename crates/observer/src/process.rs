@@ -27,6 +27,8 @@ pub(crate) struct Process {
     /// When it was first seen to be gone; 0: it lives.
     pub(crate) gone_ns: u64,
     pub(crate) first_calls: FirstCalls,
+    /// When it was last known to live.
+    pub(crate) alive_ns: u64,
     /// When it was last seen, neither gone nor stopped; 0: never.
     present_ns: u64,
     before: Tally,
@@ -56,6 +58,7 @@ impl Process {
             recent: Recent::default(),
             gone_ns: 0,
             first_calls: FirstCalls::default(),
+            alive_ns: 0,
             present_ns: 0,
             before: Tally::default(),
             read_ns: 0,
@@ -73,6 +76,9 @@ impl Process {
         self.read_ns = now.ns.max(1);
         self.state = reading.process;
         self.gone_ns = if self.is_live() { 0 } else { now.ns };
+        // A file that outlived its process by days tells of one that ended then.
+        let alive_ns = if self.is_live() { now.ns } else { reading.snapshot.active_ns.min(now.ns) };
+        self.alive_ns = self.alive_ns.max(alive_ns);
         if !self.is_absent() {
             self.present_ns = now.ns;
         } else if first {

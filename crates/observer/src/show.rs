@@ -63,9 +63,7 @@ pub(crate) fn job(job: &mut Job, shown: Shown<'_>) -> view::Job {
         host_share: shares.host,
         bound_by: shares::bound_by(&shares, straggler(&ranks, job)),
         gain,
-        rhythm: rhythm::of_job(
-            ranks.iter().filter(|rank| rank.process_state != ProcessState::Gone).map(|rank| &rank.rhythm),
-        ),
+        rhythm: rhythm::of_job(ranks.iter().filter(|rank| is_live(rank)).map(|rank| &rank.rhythm)),
         pace_changes: job.rhythms.view(shown.now),
         ranks,
         communicators,
@@ -109,7 +107,7 @@ fn one_rank(rank: Option<u32>, state: &mut Rank, shown: &Shown<'_>) -> view::Ran
         state.shown = facts(rank, process);
     } else {
         state.shown.rank = rank;
-        state.shown.process_state = ProcessState::Gone;
+        state.shown.process_state = over(state.ended_ns, shown.live);
     }
     let late = state.lags.once_late(shown.limits.late_after_ns).is_some() || state.lags.always_late();
     view::Rank {
@@ -120,6 +118,17 @@ fn one_rank(rank: Option<u32>, state: &mut Rank, shown: &Shown<'_>) -> view::Ran
         rates: rates(&state.grown, shown.seconds),
         ..state.shown.clone()
     }
+}
+
+/// Gone is who was there together with one that lives, and is missed: not a rank of the job's last run, nor a number
+/// under which a process was known for a while.
+fn over(ended_ns: u64, live: &[&Process]) -> ProcessState {
+    let was_there = |process: &&Process| process.snapshot.started_ns < ended_ns;
+    if live.is_empty() || live.iter().any(was_there) { ProcessState::Gone } else { ProcessState::Left }
+}
+
+fn is_live(rank: &view::Rank) -> bool {
+    !matches!(rank.process_state, ProcessState::Gone | ProcessState::Left)
 }
 
 fn facts(rank: Option<u32>, process: &Process) -> view::Rank {

@@ -53,17 +53,20 @@ impl<'a> Look<'a> {
 
     /// Ranks whose process is there.
     pub(super) fn live_ranks(&self) -> impl Iterator<Item = &RankRow<'a>> {
-        self.ranks.iter().filter(|row| row.rank.process_state != ProcessState::Gone)
+        let is_over = |state| matches!(state, ProcessState::Gone | ProcessState::Left);
+        self.ranks.iter().filter(move |row| !is_over(row.rank.process_state))
+    }
+
+    /// Ranks of the jobs that run, those among them whose process is missed.
+    pub(super) fn expected_ranks(&self) -> impl Iterator<Item = &RankRow<'a>> {
+        let runs = |row: &&RankRow<'_>| row.job.state == JobState::Running;
+        self.ranks.iter().filter(runs).filter(|row| row.rank.process_state != ProcessState::Left)
     }
 }
 
 impl RankRow<'_> {
     pub(super) fn labels(&self) -> [&str; 2] {
         [&self.job.label, &self.label]
-    }
-
-    pub(super) fn job_runs(&self) -> bool {
-        self.job.state == JobState::Running
     }
 }
 
@@ -104,6 +107,7 @@ pub(super) fn process_word(state: ProcessState) -> &'static str {
         ProcessState::Stopped => "stopped",
         ProcessState::Blocked => "blocked",
         ProcessState::Gone => "gone",
+        ProcessState::Left => "left",
         ProcessState::Foreign => "foreign",
     }
 }

@@ -4,7 +4,7 @@ mod grammar;
 mod largest;
 mod rows;
 
-use airamp_observer::view::{Exemplar, Job, Node, Rank};
+use airamp_observer::view::{Exemplar, Job, Node, ProcessState, Rank};
 
 use super::{Daemon, Format, markdown, render};
 use grammar::Page;
@@ -80,6 +80,25 @@ fn numbers_are_those_of_the_look() {
     let count: u64 = latency.counts.iter().sum();
     assert_eq!(open.value("airamp_collective_duration_seconds_count", &of), Some(count as f64));
     assert_eq!(open.value("airamp_collective_duration_seconds_sum", &of), Some(latency.sum_s));
+}
+
+#[test]
+fn a_rank_that_nobody_misses_has_counters_and_no_process() {
+    let mut node = Node::example();
+    let job = &mut node.jobs[0];
+    let (label, number) = (job.label.clone(), job.ranks[0].rank.expect("a number").to_string());
+    let states = |node: &Node| {
+        let (page, _) = pages(node);
+        let of = [("workload", label.as_str()), ("rank", number.as_str())];
+        let process = |state| page.value("airamp_rank_process", &[of[0], of[1], ("state", state)]);
+        assert!(page.value("airamp_hook_calls_total", &of).is_some());
+        let status = page.value("airamp_status", &[("process", "rank"), of[0], of[1]]);
+        (process("gone"), process("left"), status)
+    };
+    node.jobs[0].ranks[0].process_state = ProcessState::Left;
+    assert_eq!(states(&node), (None, None, None));
+    node.jobs[0].ranks[0].process_state = ProcessState::Gone;
+    assert_eq!(states(&node), (Some(1.0), None, Some(0.0)));
 }
 
 #[test]

@@ -57,7 +57,7 @@ const FAMILIES: &[Family] = &[
 
 fn status(look: &Look<'_>, out: &mut Samples<'_>) {
     out.add(&["airampd", "", ""], 1_u64);
-    for row in look.ranks.iter().filter(|row| row.job_runs()) {
+    for row in look.expected_ranks() {
         let [workload, rank] = row.labels();
         let dead = matches!(row.rank.process_state, ProcessState::Stopped | ProcessState::Gone);
         out.add(&["rank", workload, rank], !dead);

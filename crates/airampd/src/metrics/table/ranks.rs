@@ -30,9 +30,10 @@ const FAMILIES: &[Family] = &[
     ]),
     gauge(
         "airamp_rank_process",
-        "1 for the state of the rank's process: running, stopped, blocked, gone or foreign (another pid namespace).",
+        "1 for the state of the rank's process: running, stopped, blocked, gone (others that were there with it live) \
+         or foreign (another pid namespace).",
         |look, out| {
-            for row in look.ranks.iter().filter(|row| row.job_runs()) {
+            for row in look.expected_ranks() {
                 let [workload, rank] = row.labels();
                 out.add(&[workload, rank, process_word(row.rank.process_state)], 1_u64);
             }
