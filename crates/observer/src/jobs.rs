@@ -94,12 +94,7 @@ impl Jobs {
         let name = job_name(process);
         let uid = process.snapshot.uid;
         let names: Vec<u64> = names(process).collect();
-        let same: Vec<u64> = self
-            .by_number
-            .iter()
-            .filter(|(_, job)| job.uid == uid && job.name == name)
-            .map(|(number, _)| *number)
-            .collect();
+        let same = self.of_name(uid, &name);
         let shares = |number: &&u64| {
             self.by_number.get(number).is_some_and(|job| names.iter().any(|name| job.names.contains(name)))
         };
@@ -108,10 +103,13 @@ impl Jobs {
                 .get(number)
                 .is_some_and(|job| process.rank.is_none() || !job.live.contains(&process.rank))
         };
-        let kept = same.iter().find(|number| **number == process.job);
+        // It was free for a process whose rank was not known yet; with the rank it may be another's.
+        let known = names.is_empty() || process.rank == process.assigned_as;
+        let kept = same.iter().find(|number| **number == process.job && (known || free(number)));
         let found = same.iter().find(shares).or(kept).or(same.iter().find(free)).copied();
         process.job = found.unwrap_or_else(|| self.make(name, uid));
         process.settled = !names.is_empty();
+        process.assigned_as = process.rank;
         if let Some(job) = self.by_number.get_mut(&process.job) {
             job.names.extend(names);
             job.live.insert(process.rank);
@@ -161,6 +159,11 @@ impl Jobs {
         }
         self.add_up_ended_ranks();
         self.forget_ended_jobs();
+    }
+
+    fn of_name(&self, uid: u32, name: &str) -> Vec<u64> {
+        let same = self.by_number.iter().filter(|(_, job)| job.uid == uid && job.name == name);
+        same.map(|(number, _)| *number).collect()
     }
 
     fn make(&mut self, name: String, uid: u32) -> u64 {

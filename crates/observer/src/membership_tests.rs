@@ -148,3 +148,37 @@ fn a_rank_that_ends_while_others_that_were_there_live_on_is_gone() {
     let node = world.look(all().take(1).collect(), at(35)).node;
     assert_eq!(states(&node)[1], (Some(1), ProcessState::Gone), "nothing more can be read of it");
 }
+
+#[test]
+fn a_program_that_was_seen_before_its_first_communicator_is_no_part_of_one_with_the_same_name() {
+    let mut world = world();
+    let running = || (0..2).map(|rank| known_by(1, rank));
+    world.look(running().collect(), at(1));
+    let unknown = reading(20, snapshot("none", -1, 20));
+    world.look(running().chain([unknown]).collect(), at(2));
+    let node = world.look(running().chain([known_by(2, 0)]).collect(), at(3)).node;
+    let jobs: Vec<_> = node.jobs.iter().map(|job| (job.label.as_str(), job.ranks.len())).collect();
+    assert_eq!(jobs, [("none", 2), ("none#2", 1)]);
+    let node = world.look(running().chain((0..2).map(|rank| known_by(2, rank))).collect(), at(4)).node;
+    let jobs: Vec<_> = node.jobs.iter().map(|job| (job.label.as_str(), job.ranks_here)).collect();
+    assert_eq!(jobs, [("none", 2), ("none#2", 2)]);
+}
+
+#[test]
+fn processes_that_were_seen_before_their_first_communicator_are_one_job() {
+    let mut world = world();
+    let unknown = |rank: u64| reading(10 + rank, snapshot("none", -1, 10 + rank as u32));
+    world.look((0..2).map(unknown).collect(), at(1));
+    let node = world.look(vec![known_by(1, 0), unknown(1)], at(2)).node;
+    assert_eq!(node.jobs.len(), 1);
+    let node = world.look((0..2).map(|rank| known_by(1, rank)).collect(), at(3)).node;
+    assert_eq!((node.jobs.len(), node.jobs[0].ranks.len()), (1, 2));
+}
+
+/// A process of that program, without a rank in its environment.
+fn known_by(program: u64, rank: i32) -> Reading {
+    let id = 10 * program + rank as u64;
+    let mut one = snapshot("none", -1, id as u32);
+    one.communicators = vec![communicator(program, rank, 2)];
+    reading(id, one)
+}

@@ -18,6 +18,8 @@ pub(crate) struct Process {
     pub(crate) job: u64,
     /// Its job is certain: a communicator has shown with whom it belongs.
     pub(crate) settled: bool,
+    /// With which it was given its job.
+    pub(crate) assigned_as: Option<u32>,
     pub(crate) rank: Option<u32>,
     /// What it grew by at this look.
     pub(crate) grown: Tally,
@@ -52,6 +54,7 @@ impl Process {
             user: reading.user.clone(),
             job: 0,
             settled: false,
+            assigned_as: None,
             rank: None,
             grown: Tally::default(),
             grown_lately: false,
