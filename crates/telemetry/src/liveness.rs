@@ -90,10 +90,10 @@ fn is_alive_by(
         return false;
     }
     if is_here(owner) && owner.started != 0 {
-        // What cannot be looked at (another user's process under hidepid, no descriptor left) need not be gone: a dead
-        // process holds no lock.
-        return standing_of(owner.pid)
-            .map_or_else(|| is_locked(file), |found| found.started == owner.started && !found.is_dead());
+        // A dead process holds no lock. One that lives may not be to be looked at (hidepid, no descriptor left), may show
+        // another start (it is shown by the reader's own time namespace), and may be a zombie whose other threads run.
+        let is_seen = |found: Standing| found.started == owner.started && !found.is_dead();
+        return standing_of(owner.pid).is_some_and(is_seen) || is_locked(file);
     }
     let is_held = is_locked(file);
     let sign = sign();
@@ -219,6 +219,22 @@ mod tests {
         assert!(is_alive());
         holder.kill();
         assert!(!is_alive(), "a dead process holds no lock");
+    }
+
+    #[test]
+    fn a_process_that_seems_to_have_started_at_another_time_or_to_be_dead_lives_while_its_lock_is_held() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let owner = this_process();
+        let seen = Standing::of_this_process().unwrap();
+        let elsewhere = Standing { started: seen.started + 10_000_000, ..seen };
+        let zombie = Standing { state: 'Z', ..seen };
+        let is_alive =
+            |seen| is_alive_by(|_| Some(seen), &owner, file.as_fd(), &Cell::default(), Sign::default);
+        let mut holder = Holder::start(file.path());
+        assert!(is_alive(elsewhere) && is_alive(zombie));
+        holder.kill();
+        assert!(!is_alive(elsewhere) && !is_alive(zombie));
+        assert!(is_alive(seen), "one that closed all its descriptors holds no lock");
     }
 
     /// Another process that holds the lock: this test again, as a child.

@@ -17,10 +17,31 @@ struct Writing(Child);
 impl Writing {
     fn start(place: &Place, prepare: fn() -> std::io::Result<()>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_child_that_writes", "--nocapture"]).env(BASE, place.base());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: the functions given make one system call each.
         unsafe { command.pre_exec(prepare) };
+        Self::run(command, place)
+    }
+
+    /// In a time namespace whose clocks are ahead of ours; nothing where none can be made.
+    fn start_ahead(place: &Place) -> Option<Self> {
+        let ahead = || {
+            let mut command = Command::new("unshare");
+            command.args(["--map-current-user", "--time", "--boottime", "100000", "--monotonic", "100000"]);
+            command.args(["--fork", "--kill-child"]);
+            command
+        };
+        let made = ahead().arg("true").stderr(Stdio::null()).status();
+        if !made.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut command = ahead();
+        command.arg(std::env::current_exe().unwrap());
+        Some(Self::run(command, place))
+    }
+
+    fn run(mut command: Command, place: &Place) -> Self {
+        command.args(["--exact", "a_child_that_writes", "--nocapture"]).env(BASE, place.base());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         Self(command.spawn().unwrap())
     }
 
@@ -139,6 +160,52 @@ fn a_killed_process_of_another_pid_namespace_is_gone_though_it_was_busy_a_moment
     assert_eq!(reader.liveness(), Liveness::Alive);
     child.kill();
     until(|| (reader.liveness() == Liveness::Gone).then_some(()));
+}
+
+#[test]
+fn a_process_of_another_time_namespace_is_alive_until_it_is_killed() {
+    let place = Place::new();
+    let Some(mut child) = Writing::start_ahead(&place) else {
+        return eprintln!("skipped: no time namespace can be made here");
+    };
+    let reader = first_file(&place);
+    assert!(reader.snapshot().unwrap().pid_is_ours);
+    assert_eq!(reader.liveness(), Liveness::Alive);
+    child.kill();
+    until(|| (reader.liveness() == Liveness::Gone).then_some(()));
+}
+
+/// As a program does whose first thread ends by pthread_exit.
+#[test]
+fn a_process_whose_first_thread_has_ended_is_alive_while_another_runs() {
+    let place = Place::new();
+    // SAFETY: the child runs nothing of this process's but the C library, which keeps its own locks in order over a fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        write_on_another_thread(&place);
+        // SAFETY: ends this thread alone, which holds nothing.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    let reader = first_file(&place);
+    until(|| std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap().contains(") Z ").then_some(()));
+    assert_eq!(reader.liveness(), Liveness::Alive);
+    // SAFETY: the child was not waited for, so the number is its own; the status is not asked for.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    until(|| (reader.liveness() == Liveness::Gone).then_some(()));
+    // SAFETY: as above.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+}
+
+/// Until the process is killed, or a minute has passed.
+fn write_on_another_thread(place: &Place) {
+    let Ok(writer) = create(Some(place.base()), &identity()) else { std::process::abort() };
+    std::thread::spawn(move || {
+        for _ in 0..60_000 {
+            writer.count(Kind::Send, Path::Vendor, Datatype(1), 1, 2, 3, 4);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::process::abort();
+    });
 }
 
 /// As a reader in another container sees it.
