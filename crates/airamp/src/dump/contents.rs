@@ -57,7 +57,7 @@ fn documents(which: &Which, node: &Node, report: &Value, machine: String, names:
         json(
             "environment.json",
             "AIRAMP_* and NCCL_* variables of the processes; values only of those that are known to be settings",
-            environment::of(&pids, names),
+            environment::of(node, names),
         ),
         json("doctor.json", "what `airamp doctor` says of this machine", report.clone()),
         json(

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 
+use airamp_observer::view::{Node, ProcessState};
 use airamp_settings::ENVIRONMENT_ONLY;
 use serde_json::{Value, json};
 
@@ -91,11 +92,12 @@ pub(super) const NCCL_VALUES: &[&str] = &[
 ];
 
 /// Of every process whose environment this user may read; processes with equal ones together.
-pub(super) fn of(pids: &[u32], names: &Names) -> Value {
+pub(super) fn of(node: &Node, names: &Names) -> Value {
     let mut groups: Vec<(BTreeMap<String, Value>, Vec<u32>)> = Vec::new();
     let mut unreadable = Vec::new();
-    for &pid in pids {
-        match read(pid) {
+    for rank in node.jobs.iter().flat_map(|job| &job.ranks) {
+        let pid = rank.pid;
+        match is_here(rank.process_state).then(|| read(pid)).flatten() {
             Some(bytes) => {
                 let kept = kept(&bytes, names);
                 match groups.iter_mut().find(|(known, _)| *known == kept) {
@@ -108,6 +110,11 @@ pub(super) fn of(pids: &[u32], names: &Names) -> Value {
     }
     let group = |(variables, pids): (BTreeMap<String, Value>, Vec<u32>)| json!({ "pids": pids, "variables": variables });
     json!({ "processes": groups.into_iter().map(group).collect::<Vec<_>>(), "ended_or_not_readable": unreadable })
+}
+
+/// Elsewhere the number is another process's, or may be by now.
+fn is_here(state: ProcessState) -> bool {
+    matches!(state, ProcessState::Running | ProcessState::Stopped | ProcessState::Blocked)
 }
 
 fn read(pid: u32) -> Option<Vec<u8>> {
@@ -140,6 +147,8 @@ fn is_setting(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use airamp_observer::view::{Job, Rank};
+
     use super::*;
 
     #[test]
@@ -157,6 +166,26 @@ mod tests {
             ("NCCL_HOSTID", NOT_INCLUDED),
         ];
         assert_eq!(kept, expected.map(|(name, value)| (name.to_owned(), json!(value))).into_iter().collect());
+    }
+
+    /// What is said of this process where a job's rank has its number.
+    fn of_this_process(process_state: ProcessState) -> (usize, Value) {
+        let pid = std::process::id();
+        let rank = Rank { pid, process_state, ..Rank::default() };
+        let job = Job { ranks: vec![rank], ..Job::default() };
+        let said = of(&Node { jobs: vec![job], ..Node::default() }, &Names::default());
+        (said["processes"].as_array().map_or(0, Vec::len), said["ended_or_not_readable"].clone())
+    }
+
+    #[test]
+    fn the_number_of_a_process_that_is_not_here_gives_no_others_environment() {
+        use ProcessState::{Blocked, Foreign, Gone, Left, Running, Stopped};
+        for here in [Running, Stopped, Blocked] {
+            assert_eq!(of_this_process(here), (1, json!([])), "{here:?}");
+        }
+        for elsewhere in [Foreign, Gone, Left] {
+            assert_eq!(of_this_process(elsewhere), (0, json!([std::process::id()])), "{elsewhere:?}");
+        }
     }
 
     #[test]
