@@ -251,6 +251,24 @@ PYTHON
     assert_eq!(said, "ended\nended\n", "before the daemon, before the pause");
 }
 
+#[test]
+fn the_end_of_the_input_is_heard_although_an_interrupt_is_forgotten() {
+    let script = r#"
+        printf '#!/bin/sh\n[ "$*" != --check-config ] || exit 0\nexec sleep 60\n' >bin/airampd
+        chmod +x bin/airampd
+        python3 - <<'PYTHON'
+text = open("bin/airamp-node").read()
+trap = next(line for line in text.splitlines() if line.startswith("trap") and line.endswith(" INT"))
+for place, deaf in [("    shift\n", "    shift; trap '' INT\n"), ("\nserve ", f"\nsleep 0.5; {trap}\nserve ")]:
+    assert text.count(place) == 1
+    text = text.replace(place, deaf)
+open("bin/deaf", "w").write(text)
+PYTHON
+        timeout --foreground 20 bash bin/deaf --until-eof </dev/null && echo ended"#;
+    let Some(said) = on_a_bare_node(script) else { return };
+    assert_eq!(said, "ended\n");
+}
+
 /// Numbers of a text that stand as in `$((20000 + SLURM_JOB_ID % 10000))`: the ports from the first on, as many as the second.
 fn ports(text: &str, of: &str) -> Vec<std::ops::Range<u32>> {
     let expressions =
