@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use airamp_observer::view::{Bound, CommunicatorState, Finding, FindingKind, Job, Node, Rank};
 use airamp_observer::{Observer, Options};
 use airamp_tests::live::LiveJob;
-use airamp_tests::standstill;
+use airamp_tests::{Run, standstill};
 use tempfile::TempDir;
 
 const RANKS: u32 = 4;
@@ -202,6 +202,29 @@ fn a_rank_that_is_killed_is_named_as_the_one_that_is_gone() {
             "{:#?}",
             watcher.found
         );
+    });
+}
+
+#[test]
+fn a_rank_that_became_inert_is_accused_of_nothing_while_its_job_goes_on() {
+    standstill::unless_for(STILL, || {
+        let base = folder();
+        let panics = |rank, run: Run| match rank {
+            1 => run.env("AIRAMP_INJECT_PANIC", "ncclAllReduce:before"),
+            _ => run,
+        };
+        let mut live = LiveJob::start_with(base.path(), "inert", RANKS, &["--compute-ms", "5"], panics);
+        let mut watcher = Watcher::new(base.path(), Duration::from_secs(3));
+        live.await_first_step();
+        let is_inert = |node: &Node| {
+            job(node, "inert").is_some_and(|job| job.ranks.iter().any(|rank| rank.state == "inert"))
+        };
+        watcher.until("the inert rank", is_inert);
+        let before = calls(&watcher.look(), "inert");
+        watcher.watch_for(Duration::from_secs(6));
+        assert!(calls(&watcher.look(), "inert") > before + 100, "the others go on");
+        let accused = |finding: &&Finding| matches!(finding.kind, FindingKind::Hang | FindingKind::LateRank);
+        assert_eq!(watcher.found.iter().find(accused), None);
     });
 }
 
