@@ -1,7 +1,8 @@
-//! Ten minutes of every job: one point per look. Bounded in jobs, looks and ranks; the job that was last seen
-//! longest ago makes room. The board feeds it and reads it.
+//! Ten minutes of every job: one point per look. Bounded in jobs, looks and ranks; of the jobs that do not run the one
+//! that ran longest ago makes room, and one that comes while too many run has no history until there is some. The board
+//! feeds it and reads it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use airamp_observer::view::{Job, JobState, Node};
 use serde::Serialize;
@@ -50,9 +51,12 @@ pub(crate) struct Timeline<'a> {
 
 impl History {
     pub(crate) fn add(&mut self, node: &Node) {
+        let is_running = |job: &&Job| job.state == JobState::Running;
+        let running: BTreeSet<&str> =
+            node.jobs.iter().filter(is_running).map(|job| job.label.as_str()).collect();
         for job in &node.jobs {
-            if !self.jobs.contains_key(&job.label) {
-                self.make_room();
+            if !self.jobs.contains_key(&job.label) && !self.make_room(job, &running) {
+                continue;
             }
             let room_for_ranks =
                 RANKS.saturating_sub(self.jobs.values().map(|series| series.lags.len()).sum());
@@ -63,15 +67,15 @@ impl History {
         }
     }
 
-    fn make_room(&mut self) {
-        while self.jobs.len() >= JOBS {
-            let Some(oldest) =
-                self.jobs.iter().min_by_key(|(_, series)| series.last()).map(|(job, _)| job.clone())
-            else {
-                return;
-            };
-            self.jobs.remove(&oldest);
+    /// False: there is none. One that runs makes room for nobody, and for one that has ended nobody does: else they would
+    /// take it from each other at every look.
+    fn make_room(&mut self, job: &Job, running: &BTreeSet<&str>) -> bool {
+        if self.jobs.len() < JOBS {
+            return true;
         }
+        let over = self.jobs.iter().filter(|(label, _)| !running.contains(label.as_str()));
+        let oldest = over.min_by_key(|(_, series)| series.last()).map(|(label, _)| label.clone());
+        job.state == JobState::Running && oldest.is_some_and(|oldest| self.jobs.remove(&oldest).is_some())
     }
 
     /// The points after that time; nothing for a job that was never seen.
@@ -193,5 +197,30 @@ mod tests {
         assert!(history.jobs.len() <= JOBS);
         assert!(history.jobs.values().map(|series| series.lags.len()).sum::<usize>() <= RANKS);
         assert!(history.timeline("job200", 0).is_some());
+    }
+
+    #[test]
+    fn more_jobs_at_once_than_there_is_room_for_do_not_take_it_from_each_other() {
+        let mut history = History::default();
+        let look = |history: &mut History, time: u64, jobs: std::ops::Range<usize>, ended: usize| {
+            let mut all = Node { time_unix_ms: time, ..Node::default() };
+            for number in jobs {
+                all.jobs.extend(node(time, &format!("job{number:03}"), &[]).jobs);
+            }
+            all.jobs.iter_mut().take(ended).for_each(|job| job.state = JobState::Ended);
+            history.add(&all);
+        };
+        let kept = |history: &History, job: &str| {
+            history.timeline(job, 0).map(|timeline| timeline.times_unix_ms.len())
+        };
+        (1..=10).for_each(|time| look(&mut history, time, 0..70, 0));
+        assert_eq!((kept(&history, "job000"), kept(&history, "job063")), (Some(10), Some(10)));
+        assert_eq!(kept(&history, "job064"), None);
+        look(&mut history, 11, 0..70, 2);
+        assert_eq!((kept(&history, "job000"), kept(&history, "job001")), (None, None));
+        assert_eq!((kept(&history, "job064"), kept(&history, "job065")), (Some(1), Some(1)));
+        look(&mut history, 12, 0..70, 2);
+        assert_eq!((kept(&history, "job000"), kept(&history, "job064")), (None, Some(2)));
+        assert_eq!(kept(&history, "job002"), Some(12));
     }
 }
