@@ -8,9 +8,10 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import time
+import sys
 
-PATIENCE = 90
+from progress import PATIENCE, step, until
+
 NODES = ["n1", "n2"]
 USER, UID = "trainer", 4242
 SLURMD_PORT = 6818
@@ -56,14 +57,6 @@ GPUS = "".join(f"Name=gpu File=/dev/{name}\n" for name in ["null", "zero", "full
 
 def call(*words):
     subprocess.run([str(word) for word in words], check=True)
-
-
-def until(holds, patience=PATIENCE):
-    """The first true answer, or the last one when patience has run out."""
-    end = time.monotonic() + patience
-    while not (seen := holds()) and time.monotonic() < end:
-        time.sleep(0.1)
-    return seen
 
 
 def is_meant(process, namespace, name, job):
@@ -196,6 +189,7 @@ wait
 
 class Cluster:
     def __init__(self):
+        step("munged and the nodes begin")
         call("hostname", "head")
         call("ip", "link", "set", "lo", "up")
         call("ip", "link", "add", "switch", "type", "bridge")
@@ -204,6 +198,7 @@ class Cluster:
         call("setpriv", "--reuid", "munge", "--regid", "munge", "--clear-groups", "munged")
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.nodes = [Node(name, f"10.77.0.{number}", quiet) for number, name in enumerate(NODES, 1)]
+        step("slurmctld finds both nodes")
         self.controller = subprocess.Popen(["slurmctld", "-D", "-i"], **quiet)
         assert until(lambda: self.ask("sinfo", "-h", "-o", "%t %D") == "idle 2"), self.ask("sinfo", "-R")
 
@@ -253,3 +248,11 @@ class Job:
         before = {one.suffix[1:]: one.read_text().split() for one in pathlib.Path("/var/log").glob(f"before-epilog.{self.number}.*")}
         left = {node: jobs.count(str(self.number)) for node, jobs in before.items()}
         return {"state": words["JobState"], "code": words["ExitCode"], "log": self.log(), "files_before_epilog": left}
+
+
+def show_logs():
+    """On stderr, for one who asks why a run came to nothing."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(["ps", "-e", "-o", "pid,ppid,stat,wchan:20,etime,args"], stdout=sys.stderr, timeout=10)
+    for path in [*sorted(pathlib.Path("/home/trainer").glob("slurm-*.out")), *sorted(pathlib.Path("/var/log").glob("slurm*.log"))]:
+        print(f"--- {path}\n{path.read_text(errors='replace')[-4000:]}", file=sys.stderr)

@@ -11,7 +11,9 @@ import signal
 import sys
 import urllib.request
 
-from cluster import NODES, PATH, PATIENCE, Cluster, Files, Job, until
+import progress
+from cluster import NODES, PATH, Cluster, Files, Job, show_logs
+from progress import PATIENCE, step, until
 
 SETTINGS = 'mode = "shadow"\nlog = "info"\nmetrics_addr = "0.0.0.0"\nmetrics_port = 9400\n'
 EMULATED = ["libcuda.so.1", "libcudart.so.12", "libnccl.so.2"]
@@ -72,9 +74,11 @@ def small(tasks_a_node=1, nodes=2, gpus=0):
 
 def start(cluster):
     """All at once: nodes are shared."""
+    step("the first job begins")
     tasks = ["/opt/examples/tasks.sbatch", ["train"]]
     job = {"tasks": Job(cluster, small(2, gpus=2), *tasks, AIRAMP_MODE="on")}
     job["tasks"].runs(4)
+    step("the other jobs are submitted")
     job["second"] = Job(cluster, small(), *tasks)
     job["ddp"] = Job(cluster, small(gpus=2), "/opt/examples/ddp.sbatch", ["train"], AIRAMP_METRICS_PORT="9401", AIRAMP_JOB="my-run")
     job["vllm"] = Job(cluster, small(nodes=1, gpus=2), "/opt/examples/vllm.sbatch", ["a-model", "--seed", "1"], AIRAMP_METRICS_PORT="9402")
@@ -96,17 +100,22 @@ def told(cluster, processes, *words):
 
 def look(cluster, job):
     """What can be seen of the jobs while they run."""
-    seen = {name: job[name].runs(2) for name in ["second", "cancelled", "killed", "no_daemon", "alone", "bare"]}
-    seen |= {"tasks": job["tasks"].runs(4), "ddp": job["ddp"].runs(4), "vllm": job["vllm"].runs(1)}
+    expected = {"second": 2, "cancelled": 2, "killed": 2, "no_daemon": 2, "alone": 2, "bare": 2, "tasks": 4, "ddp": 4, "vllm": 1}
+    for name, count in expected.items():
+        step(f"the ranks of {name} run")
+        job[name].runs(count)
     number = job["tasks"].number
     inside = ["srun", f"--jobid={number}", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n1", "airamp"]
-    return {
-        "running": seen,
+    step("the daemons show the ranks")
+    seen = {
         "tasks": watched(9400, number, [[0, 1], [2, 3]]),
         "second": watched(9400, job["second"].number, [[0], [1]]),
         "ddp": watched(9401, "my-run", [[0, 1], [2, 3]]),
         "vllm": watched(9402, job["vllm"].number, [[0], []])["n1"],
         "metrics": [line for line in scrape("n1", 9400).splitlines() if f'workload="{number}"' in line and "_info{" in line],
+    }
+    step("status and an order in a job")
+    return seen | {
         "status": cluster.ask(*inside, "status", "--once"),
         "disable": told(cluster, 2, *inside, "disable", "--job", number),
     }
@@ -116,23 +125,28 @@ def spoil(cluster, job):
     """Signals and faults, and what becomes of daemons and jobs."""
     report = {}
     tasks = job["tasks"]
+    step("a signal to a job")
     first = started("n1", 9400)
     cluster.ask("scancel", "--signal=USR1", tasks.number)
     until(lambda: tasks.log().count("heard USR1") == 4)
     report["signalled"] = {"heard": tasks.log().count("heard USR1"), "same_daemon": started("n1", 9400) == first is not None}
 
+    step("a daemon is killed")
     before = started("n2", 9400)
     cluster.nodes[1].kill("airampd", tasks.number)
     report["daemon_killed"] = {"back": until(lambda: started("n2", 9400) not in (None, before)), "job_runs": not tasks.is_over()}
 
+    step("a job is cancelled")
     cluster.ask("scancel", job["cancelled"].number)
     report["cancelled"] = job["cancelled"].end()
 
+    step("all of a job is killed on a node")
     for name in ["airamp-node", "airampd", "train", "airamp-rank"]:
         cluster.nodes[1].kill(name, job["killed"].number)
     report["killed"] = job["killed"].end()
     report["attached"] = attach(cluster, job["bare"])
 
+    step("the first job ends and another daemon takes its port")
     tasks.enough()
     report["tasks"] = tasks.end()
     # The daemon of the job that has just ended held the port.
@@ -142,31 +156,39 @@ def spoil(cluster, job):
 
 def attach(cluster, job):
     """Daemons for a job that has none, from outside: away again, and once more until the job is cancelled."""
+    step("daemons are attached to a job")
     line = ["srun", f"--jobid={job.number}", "--overlap", "--nodes=2", "--ntasks-per-node=1", "airamp-node"]
     before = ranks("n1", 9407, job.number)
-    step = cluster.begin(*line, AIRAMP_METRICS_PORT="9407")
+    daemons = cluster.begin(*line, AIRAMP_METRICS_PORT="9407")
     seen = watched(9407, job.number, [[0], [1]])
-    until(lambda: ended_by_interrupts(step))
+    step("attached daemons are taken away")
+    until(lambda: ended_by_interrupts(daemons))
     gone = until(lambda: not scrape("n1", 9407) and not scrape("n2", 9407))
     runs = not job.is_over()
-    step = cluster.begin(*line, AIRAMP_METRICS_PORT="9407")
+    step("daemons are attached again and the job is cancelled")
+    daemons = cluster.begin(*line, AIRAMP_METRICS_PORT="9407")
     again = watched(9407, job.number, [[0], [1]])
     cluster.ask("scancel", job.number)
-    step.communicate(timeout=PATIENCE)
+    daemons.communicate(timeout=PATIENCE)
     return {"before": before, "seen": seen, "gone": gone, "job_runs": runs, "again": again}
 
 
-def ended_by_interrupts(step):
-    if step.poll() is None:
-        step.send_signal(signal.SIGINT)
-    return step.poll() is not None
+def ended_by_interrupts(process):
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    return process.poll() is not None
 
 
 def finish(job):
     codes = {"alone": 3}
-    for name in ["second", "ddp", "vllm", "no_daemon", "alone"]:
+    names = ["second", "ddp", "vllm", "no_daemon", "alone"]
+    for name in names:
         job[name].enough(codes.get(name, 0))
-    return {name: job[name].end() for name in ["second", "ddp", "vllm", "no_daemon", "alone", "bare", "signals"]}
+    ends = {}
+    for name in [*names, "bare", "signals"]:
+        step(f"the end of {name}")
+        ends[name] = job[name].end()
+    return ends
 
 
 def run(cluster):
@@ -174,10 +196,11 @@ def run(cluster):
     report = {"numbers": {name: one.number for name, one in job.items()}, "seen": look(cluster, job)}
     report |= spoil(cluster, job)
     report |= finish(job)
+    step("nothing is left on the nodes")
     # The last epilogs run after the jobs have left the queue.
     until(lambda: not any(any(node.left().values()) for node in cluster.nodes))
     report["left"] = {node.name: node.left() for node in cluster.nodes}
-    return report
+    return report | {"waited_in_vain": progress.waited_in_vain}
 
 
 def main():
@@ -190,9 +213,14 @@ def main():
     if not options.inside:
         apart = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
         os.execvp(apart[0], [*apart, sys.executable, __file__, "--inside", *sys.argv[1:]])
+    step("folders are made")
     files = Files(options.work, installed(options), SETTINGS)
     files.take_effect()
-    print(json.dumps(run(Cluster()), indent=1))
+    try:
+        print(json.dumps(run(Cluster()), indent=1))
+    except BaseException:
+        show_logs()
+        raise
 
 
 if __name__ == "__main__":
