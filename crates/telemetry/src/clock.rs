@@ -155,6 +155,11 @@ impl Anchor {
         let (_, anchor) = tries.min_by_key(|(width, _)| *width).unwrap_or((0, Self { ticks: 0, ns: 0 }));
         anchor
     }
+
+    /// By a clock that is so far ahead of this one's.
+    pub(crate) fn shifted(self, ahead_ns: i64) -> Self {
+        Self { ns: self.ns.wrapping_add_signed(ahead_ns), ..self }
+    }
 }
 
 /// Turns a writer's ticks into nanoseconds by the straight line between its anchor and the reader's. Whatever the
@@ -168,6 +173,19 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn new(from: Anchor, to: Anchor) -> Self {
         Self { from, to }
+    }
+
+    /// `from`: the writer's ticks, with the moment by the reader's clock. Nanoseconds as ticks are those of the writer's time
+    /// namespace, in which it is another time now than in the reader's.
+    pub(crate) fn until_now(from: Anchor, kind: ClockKind) -> Self {
+        let now = Anchor::take(kind);
+        let to = match kind {
+            ClockKind::Counter => now,
+            ClockKind::Nanoseconds => {
+                Anchor { ticks: from.ticks.wrapping_sub(from.ns).wrapping_add(now.ns), ..now }
+            }
+        };
+        Self::new(from, to)
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -224,6 +242,21 @@ mod tests {
             let found = line.moment_ns(at.0);
             // The anchors themselves are some hundred nanoseconds wide, more where a thread lost the processor.
             assert!(found + 1_000_000 > before && found < after + 1_000_000, "{before} {found} {after}");
+        }
+    }
+
+    #[test]
+    fn nanoseconds_of_another_time_namespace_are_as_long_ago_as_they_are_there() {
+        const AHEAD: i64 = 100_000_000_000_000;
+        for ahead in [AHEAD, 0, -5_000_000_000] {
+            let here = Anchor::take(ClockKind::Nanoseconds);
+            let there = Anchor { ticks: here.ticks.wrapping_add_signed(ahead), ..here };
+            let line = Line::until_now(there, ClockKind::Nanoseconds);
+            let (from, later) = (line.moment_ns(there.ticks), line.moment_ns(there.ticks + 100));
+            assert!(
+                from.abs_diff(here.ns) < 1000 && later >= from && later <= monotonic_ns(),
+                "{here:?} {from} {later}"
+            );
         }
     }
 

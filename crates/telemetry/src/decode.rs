@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::clock::{Anchor, Line};
+use crate::clock::Line;
 use crate::copy::{Three, items};
 use crate::header::Header;
 use crate::layout::{self, ARRIVALS, BY_KIND, COMMUNICATORS, MILESTONE, PATHS, PROCESS};
@@ -22,7 +22,7 @@ pub(crate) fn snapshot(file: &File, header: &Header) -> Result<Snapshot, Unreada
     let slots = word(&process.slots).min(COMMUNICATORS.count);
     let places = Three::<layout::Communicator>::read(file, COMMUNICATORS, 0, slots)?;
     // Taken after the copies: whatever they hold lies in the past.
-    let line = Line::new(header.anchor, Anchor::take(header.clock));
+    let line = Line::until_now(header.anchor, header.clock);
     let vendor =
         processes.whole(0, |process| &process.vendor.version).map(|_| text_of(&process.vendor.words));
     let communicators: Vec<_> = (0..places.len()).map(|place| communicator(&places, place, &line)).collect();

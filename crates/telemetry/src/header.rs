@@ -4,7 +4,7 @@
 use crate::clock::{self, Anchor, ClockKind};
 use crate::layout::{FILE_BYTES, HEADER_BYTES, MAGIC, SECTIONS, Section, VERSION};
 use crate::text::{cut, unpack_padded};
-use crate::{Identity, JobSource, Unreadable};
+use crate::{Identity, JobSource, Unreadable, time_namespace};
 
 const FIRST_TEXT: usize = 320;
 /// Bytes of job, pod, node, step, version and command, in this order from `FIRST_TEXT` on.
@@ -15,6 +15,7 @@ const _: () = assert!(FIRST_TEXT + 128 * 3 + 64 * 3 <= HEADER_BYTES);
 pub(crate) struct Header {
     pub(crate) owner: Owner,
     pub(crate) clock: ClockKind,
+    /// In the file by the machine's clock, and once it is read by that of the reader's time namespace.
     pub(crate) anchor: Anchor,
     pub(crate) unix_ns: u64,
     /// Without the vendor, who is known later.
@@ -36,7 +37,7 @@ pub(crate) struct Owner {
 impl Header {
     pub(crate) fn of_this_process(identity: &Identity) -> Self {
         let clock = clock::kind();
-        let anchor = Anchor::take(clock);
+        let anchor = Anchor::take(clock).shifted(time_namespace::ahead_ns().wrapping_neg());
         let owner = crate::liveness::this_process();
         Self { owner, clock, anchor, unix_ns: clock::unix_ns(), identity: identity.clone() }
     }

@@ -27,6 +27,7 @@ pub mod snapshot;
 mod stale;
 mod standing;
 mod text;
+mod time_namespace;
 mod writer;
 
 pub use clock::{Ticks, counter_now, is_counter, now};

@@ -8,13 +8,13 @@ use std::os::unix::fs::FileExt;
 
 use crate::atomic::AtomicU64;
 use crate::atomic::Ordering::Relaxed;
-use crate::clock::{Anchor, Line, monotonic_ns};
+use crate::clock::{Line, monotonic_ns};
 use crate::folder::Found;
 use crate::header::Header;
 use crate::layout::{FILE_BYTES, HEADER_BYTES, PROCESS, Process};
 use crate::liveness::{Lock, Sign};
 use crate::snapshot::{Call, Decision, Event, Since, Snapshot};
-use crate::{copy, decode, liveness, rings};
+use crate::{copy, decode, liveness, rings, time_namespace};
 
 /// Why a file is not read. Its text names no path.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +62,8 @@ impl Reader {
     pub fn from_file(file: File) -> Result<Self, Unreadable> {
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0).map_err(|_| Unreadable::NotTelemetry)?;
-        let header = Header::decode(&bytes)?;
+        let mut header = Header::decode(&bytes)?;
+        header.anchor = header.anchor.shifted(time_namespace::ahead_ns());
         if file.metadata()?.len() != FILE_BYTES as u64 {
             return Err(Unreadable::Truncated);
         }
@@ -125,6 +126,6 @@ impl Reader {
     }
 
     fn line(&self) -> Line {
-        Line::new(self.header.anchor, Anchor::take(self.header.clock))
+        Line::until_now(self.header.anchor, self.header.clock)
     }
 }

@@ -10,6 +10,8 @@ use airamp_telemetry::*;
 use place::{Place, identity};
 
 const BASE: &str = "AIRAMP_TELEMETRY_TEST_BASE";
+const STARTED: &str = "AIRAMP_TELEMETRY_TEST_STARTED";
+const AHEAD_S: &str = "100000";
 
 /// This program again, as a process that writes until it is killed.
 struct Writing(Child);
@@ -20,23 +22,6 @@ impl Writing {
         // SAFETY: the functions given make one system call each.
         unsafe { command.pre_exec(prepare) };
         Self::run(command, place)
-    }
-
-    /// In a time namespace whose clocks are ahead of ours; nothing where none can be made.
-    fn start_ahead(place: &Place) -> Option<Self> {
-        let ahead = || {
-            let mut command = Command::new("unshare");
-            command.args(["--map-current-user", "--time", "--boottime", "100000", "--monotonic", "100000"]);
-            command.args(["--fork", "--kill-child"]);
-            command
-        };
-        let made = ahead().arg("true").stderr(Stdio::null()).status();
-        if !made.is_ok_and(|status| status.success()) {
-            return None;
-        }
-        let mut command = ahead();
-        command.arg(std::env::current_exe().unwrap());
-        Some(Self::run(command, place))
     }
 
     fn run(mut command: Command, place: &Place) -> Self {
@@ -54,6 +39,31 @@ impl Writing {
         // SAFETY: sends a signal to a child that was not waited for, so the number is still its own.
         assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
     }
+}
+
+/// This program in a time namespace whose clocks are ahead of ours; nothing where none can be made.
+fn ahead() -> Option<Command> {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--map-current-user", "--time", "--boottime", AHEAD_S, "--monotonic", AHEAD_S]);
+        command.args(["--fork", "--kill-child"]);
+        command
+    };
+    let made = unshare().arg("true").stderr(Stdio::null()).status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no time namespace can be made here");
+        return None;
+    }
+    let mut command = unshare();
+    command.arg(std::env::current_exe().unwrap());
+    Some(command)
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills the one structure it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 impl Drop for Writing {
@@ -165,14 +175,54 @@ fn a_killed_process_of_another_pid_namespace_is_gone_though_it_was_busy_a_moment
 #[test]
 fn a_process_of_another_time_namespace_is_alive_until_it_is_killed() {
     let place = Place::new();
-    let Some(mut child) = Writing::start_ahead(&place) else {
-        return eprintln!("skipped: no time namespace can be made here");
-    };
+    let Some(command) = ahead() else { return };
+    let mut child = Writing::run(command, &place);
     let reader = first_file(&place);
     assert!(reader.snapshot().unwrap().pid_is_ours);
     assert_eq!(reader.liveness(), Liveness::Alive);
     child.kill();
     until(|| (reader.liveness() == Liveness::Gone).then_some(()));
+}
+
+#[test]
+fn moments_of_a_process_of_another_time_namespace_are_those_of_the_readers_clock() {
+    let place = Place::new();
+    let Some(command) = ahead() else { return };
+    let before = monotonic_ns();
+    let _child = Writing::run(command, &place);
+    let reader = first_file(&place);
+    let after = monotonic_ns();
+    // From here on a wrong rate shows.
+    until(|| (monotonic_ns() > after + 4 * (after - before)).then_some(()));
+    let snapshot = reader.snapshot().unwrap();
+    assert!((before..after).contains(&snapshot.started_ns), "{before} {} {after}", snapshot.started_ns);
+    assert!((before..=monotonic_ns()).contains(&snapshot.active_ns), "{before} {}", snapshot.active_ns);
+}
+
+#[test]
+fn a_reader_in_another_time_namespace_has_moments_of_its_own_clock() {
+    let place = Place::new();
+    let Some(mut command) = ahead() else { return };
+    let before = monotonic_ns();
+    let _writer = place.writer();
+    let started = format!("{before} {}", monotonic_ns());
+    command
+        .args(["--exact", "a_child_that_reads", "--nocapture"])
+        .env(BASE, place.base())
+        .env(STARTED, started);
+    let read = command.output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
+fn a_child_that_reads() {
+    let (Some(base), Ok(started)) = (std::env::var_os(BASE), std::env::var(STARTED)) else { return };
+    let ahead_ns = AHEAD_S.parse::<u64>().unwrap() * 1_000_000_000;
+    let there: Vec<u64> = started.split(' ').map(|ns| ns.parse::<u64>().unwrap() + ahead_ns).collect();
+    let folder = folders(Some(base.as_ref())).pop().unwrap();
+    let snapshot = Reader::open(&folder, &folder.files()[0]).unwrap().snapshot().unwrap();
+    assert!((there[0]..there[1]).contains(&snapshot.started_ns), "{there:?} {}", snapshot.started_ns);
+    assert!(snapshot.started_ns <= monotonic_ns());
 }
 
 /// As a program does whose first thread ends by pthread_exit.
