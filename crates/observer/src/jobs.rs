@@ -88,13 +88,13 @@ impl Jobs {
 
     /// Gives the process its job, and again when a communicator shows with whom it belongs.
     pub(crate) fn assign(&mut self, process: &mut Process) {
-        if process.settled {
-            return;
-        }
         let name = job_name(process);
         let uid = process.snapshot.uid;
         let names: Vec<u64> = names(process).collect();
         let same = self.of_name(uid, &name);
+        if process.settled && same.len() < 2 {
+            return;
+        }
         let shares = |number: &&u64| {
             self.by_number.get(number).is_some_and(|job| names.iter().any(|name| job.names.contains(name)))
         };
@@ -104,11 +104,11 @@ impl Jobs {
                 .is_some_and(|job| process.rank.is_none() || !job.live.contains(&process.rank))
         };
         // It was free for a process whose rank was not known yet; with the rank it may be another's.
-        let known = names.is_empty() || process.rank == process.assigned_as;
+        let known = process.settled || names.is_empty() || process.rank == process.assigned_as;
         let kept = same.iter().find(|number| **number == process.job && (known || free(number)));
         let found = same.iter().find(shares).or(kept).or(same.iter().find(free)).copied();
         process.job = found.unwrap_or_else(|| self.make(name, uid));
-        process.settled = !names.is_empty();
+        process.settled |= !names.is_empty();
         process.assigned_as = process.rank;
         if let Some(job) = self.by_number.get_mut(&process.job) {
             job.names.extend(names);

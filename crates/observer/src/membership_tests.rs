@@ -175,6 +175,32 @@ fn processes_that_were_seen_before_their_first_communicator_are_one_job() {
     assert_eq!((node.jobs.len(), node.jobs[0].ranks.len()), (1, 2));
 }
 
+#[test]
+fn what_seemed_two_programs_is_one_job_when_a_communicator_of_both_shows_it() {
+    let mut world = world();
+    let (x, y, both) = (1, 2, 9);
+    let parts = || [known_by(x, 0), known_by(x, 1), known_by(y, 0), known_by(y, 1)];
+    let ranks_here = |node: &Node| -> Vec<(String, u64)> {
+        node.jobs.iter().map(|job| (job.label.clone(), job.ranks_here)).collect()
+    };
+    let node = world.look(parts().into(), at(1)).node;
+    assert_eq!(ranks_here(&node), [("none".to_owned(), 2), ("none#2".to_owned(), 2)]);
+    let whole = || {
+        let mut whole = parts();
+        for (rank, one) in whole.iter_mut().enumerate() {
+            let joint = Communicator { slot: 1, ..communicator(both, rank as i32, 4) };
+            one.snapshot.communicators.push(joint);
+        }
+        whole
+    };
+    for second in 2..4 {
+        let node = world.look(whole().into(), at(second)).node;
+        assert_eq!(ranks_here(&node), [("none".to_owned(), 4), ("none#2".to_owned(), 0)]);
+        let ranks: Vec<Option<u32>> = node.jobs[0].ranks.iter().map(|rank| rank.rank).collect();
+        assert_eq!(ranks, [Some(0), Some(1), Some(2), Some(3)]);
+    }
+}
+
 /// A process of that program, without a rank in its environment.
 fn known_by(program: u64, rank: i32) -> Reading {
     let id = 10 * program + rank as u64;

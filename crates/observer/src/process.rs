@@ -16,7 +16,7 @@ pub(crate) struct Process {
     pub(crate) user: String,
     /// The job's number, see `jobs`.
     pub(crate) job: u64,
-    /// Its job is certain: a communicator has shown with whom it belongs.
+    /// A communicator has shown with whom it belongs; only another one can show that it is more.
     pub(crate) settled: bool,
     /// With which it was given its job.
     pub(crate) assigned_as: Option<u32>,
