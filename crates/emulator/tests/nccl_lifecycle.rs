@@ -249,6 +249,8 @@ fn a_communicator_ends_when_no_graph_holds_its_work_any_more() {
             let graph = capture::end(stream).expect("a graph");
             let executable = replay::instantiate(graph).expect("an executable graph");
             graph::destroy(graph).expect("the graph's end");
+            // An abort would interrupt a peer that is not through with its first call.
+            rank.meet(&format!("captured {index}"));
             let held = comm as usize;
             // SAFETY: the communicator lives, and any thread may end it.
             let ending = thread::spawn(move || ok(unsafe { end(held as Comm) }));
