@@ -19,6 +19,8 @@ const GAP_MS: &str = "40";
 const ASKED_FOR: (&str, &str) = ("AIRAMP_ENABLE_GHOST_KERNELS", "1");
 /// A device that is slow to wake after 15 ms without a kernel, by far more than a busy machine adds.
 const SLEEPY: (&str, &str) = ("AIRAMP_EMU_WAKE", "15:600");
+const WAKING_NS: u64 = 600_000;
+const ATTEMPTS: usize = 3;
 /// One that is as slow at every kernel: what a busy machine adds is a small part of it.
 const ALWAYS_SLOW: (&str, &str) = ("AIRAMP_EMU_WAKE", "0:300");
 
@@ -118,23 +120,37 @@ fn why_off(base: &Path) -> Option<String> {
 
 #[test]
 fn on_a_device_that_falls_asleep_they_run_and_are_measured_to_help() {
-    assert_they_help(Job::with_ghosts("plain", &[SLEEPY]));
+    assert_they_help(|| Job::with_ghosts("plain", &[SLEEPY]));
 }
 
 #[test]
 fn on_hip_they_help_as_well() {
-    assert_they_help(Job::on_hip("plain", &[SLEEPY]));
+    assert_they_help(|| Job::on_hip("plain", &[SLEEPY]));
 }
 
+/// Two medians of a dozen gaps each: on a busy machine they can mislead, so that another job is asked. What they have to save
+/// is half of what waking costs, which no chance gives to ghosts that save nothing.
 #[track_caller]
-fn assert_they_help(mut job: Job) {
-    job.wait_until("a measurement", |job| job.snapshot().is_some_and(|seen| seen.ghosts_measured.is_some()));
-    let (without, with) = job.snapshot().and_then(|seen| seen.ghosts_measured).expect("measured");
-    assert!(with < without, "{with} ns with, {without} ns without");
-    let before = job.ghosts();
-    job.wait_until("more of them", |job| job.ghosts() > before + 20);
-    assert_eq!(job.why_off(), None);
-    job.finish();
+fn assert_they_help(start: impl Fn() -> Job) {
+    let mut told = String::new();
+    for _ in 0..ATTEMPTS {
+        let mut job = start();
+        job.wait_until("a measurement", |job| {
+            job.snapshot().is_some_and(|seen| seen.ghosts_measured.is_some())
+        });
+        let (without, with) = job.snapshot().and_then(|seen| seen.ghosts_measured).expect("measured");
+        if with + WAKING_NS / 2 > without {
+            told += &format!("{with} ns with, {without} ns without\n");
+            job.finish();
+            continue;
+        }
+        let before = job.ghosts();
+        job.wait_until("more of them", |job| job.ghosts() > before + 20);
+        assert_eq!(job.why_off(), None);
+        job.finish();
+        return;
+    }
+    panic!("{ATTEMPTS} jobs found that they bring less than {} ns:\n{told}", WAKING_NS / 2);
 }
 
 #[test]
