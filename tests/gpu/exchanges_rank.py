@@ -107,16 +107,17 @@ class Rank(grid_rank.Rank):
         self.made["first"] = self.comms["first"]
         return {}
 
-    def split(self, colour, share):
+    def split(self, parent, colour, share):
+        """`share`: its own children take its channels and threads; it has those of its parent if that one shares."""
         config = Config(ctypes.sizeof(Config), 0xCAFEBEEF, 21801, *[UNDEFINED] * 4, None, 1 if share else UNDEFINED)
         child = POINTER()
-        self.ops.ncclCommSplit(self.made["first"], colour, ranks.RANK, ctypes.byref(child), ctypes.byref(config))
+        self.ops.ncclCommSplit(self.made[parent], colour, ranks.RANK, ctypes.byref(child), ctypes.byref(config))
         return child
 
     def second(self):
-        """Another communicator of all ranks."""
+        """Another communicator of all ranks, with channels and threads of its own."""
         began = time.perf_counter()
-        self.made["second"] = self.split(0, False)
+        self.made["second"] = self.split("first", 0, True)
         return {"seconds": time.perf_counter() - began}
 
     def pairs(self, share):
@@ -124,7 +125,7 @@ class Rank(grid_rank.Rank):
         began, found = time.perf_counter(), {}
         for turn in range(ranks.SIZE - 1):
             other = partner(ranks.RANK, turn, ranks.SIZE)
-            found[other] = self.split(min(ranks.RANK, other), share)
+            found[other] = self.split("second" if share else "first", min(ranks.RANK, other), share)
         self.made["shared pairs" if share else "pairs"] = found
         return {"seconds": time.perf_counter() - began}
 

@@ -2,8 +2,9 @@
 
     python3 tests/gpu/kernels.py                                                check, then measure
     python3 tests/gpu/kernels.py --check | --measure                            one of them
-    compute-sanitizer --tool memcheck --kernel-name kernel_substring=airamp_ \
-        python3 tests/gpu/kernels.py --sanitize                                 each kernel once, ragged sizes
+    python3 tests/gpu/kernels.py --under memcheck | racecheck                   each kernel once, ragged sizes, under
+                                                                                compute-sanitizer; memcheck must find a stray
+                                                                                access that is made for it
 
 AIRAMP_BLOBS names a folder with other code objects. Needs PyTorch with CUDA and nothing else; what is expected comes from
 wire_format.py beside this file.
@@ -15,6 +16,7 @@ import argparse
 import ctypes
 import os
 import statistics
+import subprocess
 import sys
 
 import torch
@@ -274,6 +276,28 @@ def check(kernels, counts):
     return not checks.failed
 
 
+def stray(kernels):
+    """The packet ends 16 bytes before what is written there. Nobody's memory, as nothing is allocated behind it."""
+    count = 4 * TILE
+    source, packet = elements(count, torch.float16, 1), torch.empty(wire.packet_bytes(count) - 16, dtype=torch.uint8, device="cuda")
+    kernels.quantise("f16", source, packet, 0, wire.blocks_of(count), "auto")()
+    torch.cuda.synchronize()
+
+
+def under(tool):
+    """This program under compute-sanitizer, which sees an allocation's end only where PyTorch asks the driver for each."""
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", "--kernel-name", "kernel_substring=airamp_"]
+    command += [sys.executable, os.path.abspath(__file__)]
+    environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+    if tool == "memcheck":
+        found = subprocess.run([*command, "--stray"], env=environment, capture_output=True, text=True, errors="replace")
+        if found.returncode == 0 or "Invalid __global__ write" not in found.stdout + found.stderr:
+            print(f"{tool} does not find a stray write:\n{found.stdout[-2000:]}{found.stderr[-2000:]}")
+            return 1
+        print(f"{tool} finds a stray write that was made for it", flush=True)
+    return subprocess.run([*command, "--sanitize"], env=environment).returncode
+
+
 def milliseconds(launches, repeats=15):
     """The median time of one launch. `launches` work on different buffers, so that no cache helps."""
     for launch in launches:
@@ -352,12 +376,11 @@ def measured(kernels, kind, form, size, ranks, wanted):
             lambda s, p, o: kernels.dequantise_sum(kind, p, packet, ranks, form, 0, s),
         ),
     }
-    if ranks > 2:
-        # Two ranks add up with dequantise_sum.
-        jobs[f"reduce, {ranks} ranks"] = (
-            (ranks + 1) * packet,
-            lambda s, p, o: kernels.reduce(kind, p, packet, ranks, count, form, 0, o, stats),
-        )
+    # Of two summands in nodes of two ranks, or among two nodes; two ranks alone use dequantise_sum.
+    jobs[f"reduce, {ranks} ranks"] = (
+        (ranks + 1) * packet,
+        lambda s, p, o: kernels.reduce(kind, p, packet, ranks, count, form, 0, o, stats),
+    )
     for name, (moved, job) in jobs.items():
         if not name.startswith(wanted):
             continue
@@ -368,7 +391,7 @@ def measure(kernels, driver, arguments):
     sizes = [int(size) * MIB for size in arguments.sizes.split(",")]
     ranks_list = [int(ranks) for ranks in arguments.ranks.split(",")]
     forms, floor = arguments.formats.split(","), arguments.floor
-    enough = True
+    slow = []
     copies = Copies(driver)
     for size in sizes:
         print(f"\n{size // MIB} MiB of elements; a copy of as many bytes moves {copies.rate(2 * size):.0f} GB/s.")
@@ -383,17 +406,22 @@ def measure(kernels, driver, arguments):
                         continue
                     copy = copies.rate(moved)
                     rates = [rate for _, _, rate in row]
-                    enough = enough and all(100 * rate >= floor * copy for rate in rates)
+                    named = zip(forms, rates)
+                    slow += [f"{name} {kind} {form}, {size // MIB} MiB" for form, rate in named if not 100 * rate >= floor * copy]
                     columns = "".join(f"{rate:8.0f} {100 * rate / copy:4.0f}%" for rate in rates)
-                    print(f"{name:28}{kind:6}{columns}{moved / MIB:11.0f}{copy:7.0f}")
-    return enough
+                    print(f"{name:28}{kind:6}{columns}{moved / MIB:11.0f}{copy:7.0f}", flush=True)
+    if floor:
+        print(f"\nbelow {floor:.0f}% of a copy: {'; '.join(slow) or 'none'}")
+    return not slow
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only compare bits")
     parser.add_argument("--measure", action="store_true", help="only measure")
-    parser.add_argument("--sanitize", action="store_true", help="each kernel on small ragged sizes")
+    parser.add_argument("--under", choices=("memcheck", "racecheck"), help="each kernel, under compute-sanitizer's tool")
+    parser.add_argument("--sanitize", action="store_true", help="what that runs: each kernel on small ragged sizes")
+    parser.add_argument("--stray", action="store_true", help="what memcheck must find: a write beyond a packet")
     parser.add_argument("--sizes", default="64,256", help="MiB of elements to measure with")
     parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks to measure sums with")
     parser.add_argument("--formats", default="e4m3,e5m2,int8,auto", help="formats to measure")
@@ -405,9 +433,13 @@ def main():
     if not torch.cuda.is_available():
         print("no GPU", file=sys.stderr)
         return 77
+    if arguments.under:
+        return under(arguments.under)
     driver = Driver()
     kernels = Kernels(driver, os.environ.get("AIRAMP_BLOBS") or BLOBS, arguments.groups)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {kernels.file}")
+    if arguments.stray:
+        return stray(kernels)
     if arguments.sanitize:
         # A whole tile, a ragged one, of the latter one by way of shared memory; and `check_many_tiles`.
         return 0 if check(kernels, (1153,)) else 1

@@ -19,6 +19,8 @@ import sys
 import ranks
 
 BYTES = 64 << 20
+# What a rank may take of the device beside NCCL's own messages.
+OURS_MB = 20
 MB = 1e6
 STACK_SIZE = 0
 SETTINGS = {"AIRAMP_MIN_BYTES": str(1 << 20)}
@@ -120,6 +122,8 @@ def print_stages(count, how, names, found):
 
 
 def print_summary(results):
+    """False: what is ours takes more than users were told."""
+    little = True
     print("\nMB per rank that the library adds to a job that uses AllReduce, and to one that also sends messages:")
     print(f"{'ranks':>5}{'all added':>12}{'NCCL Send/Recv':>17}{'the rest':>11}{'added beside Send/Recv':>25}")
     for count, (without, compressed) in results.items():
@@ -129,6 +133,10 @@ def print_summary(results):
         # With two ranks the library sends no messages: none of it is theirs.
         messages = messages if count > 2 else 0
         print(f"{count:>5}{total / MB:12.1f}{messages / MB:17.1f}{(total - messages) / MB:11.1f}{beside / MB:25.1f}")
+        little = little and (total - messages) / MB < OURS_MB
+    if not little:
+        print(f"FAILED: more than {OURS_MB} MB that are not NCCL's Send and Recv")
+    return little
 
 
 def measure_all(counts):
@@ -169,7 +177,7 @@ def main():
         return
     ranks.require_gpu()
     results, right = measure_all([int(count) for count in arguments.ranks.split(",")])
-    print_summary(results)
+    right = print_summary(results) and right
     with open(arguments.output, "w") as file:
         json.dump(results, file, indent=1)
     print("ok" if right else "FAILED", "details:", arguments.output)

@@ -19,15 +19,16 @@ import ranks
 SETTINGS = {"AIRAMP_MIN_BYTES": "1024"}
 
 
-def all_cases():
-    """By name, from the functions of the three modules."""
+def all_cases(prefix=("case_", "long_")):
+    """By name, from the functions of the modules. Long ones take gigabytes, and run if they are named."""
     import cases_calls
     import cases_graphs
+    import cases_long
     import cases_raw
 
-    modules = (cases_calls, cases_raw, cases_graphs)
+    modules = (cases_calls, cases_raw, cases_graphs, cases_long)
     functions = [item for module in modules for item in vars(module).items()]
-    return {name.removeprefix("case_"): case for name, case in functions if name.startswith("case_")}
+    return {name.split("_", 1)[1]: case for name, case in functions if name.startswith(prefix)}
 
 
 class Rank:
@@ -103,7 +104,7 @@ def main():
         return
     ranks.require_gpu()
     known = list(all_cases())
-    cases = arguments.cases.split(",") if arguments.cases else known
+    cases = arguments.cases.split(",") if arguments.cases else list(all_cases("case_"))
     unknown = [case for case in cases if case not in known]
     if unknown:
         parser.error(f"no case {unknown[0]}; there are: {', '.join(known)}")

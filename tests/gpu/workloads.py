@@ -82,12 +82,13 @@ def judge(part, case, found):
         ends = [mean(answers[0]["losses"][-4:]) for answers in (bare, compressed)]
         off = ends[1] / ends[0] - 1
         numbers = f"loss {ends[0]:.4f}, compressed {ends[1]:.4f} ({100 * off:+.3f}%)"
-        if abs(off) > LOSS_BOUND:
+        # Written so that what is no number is off.
+        if not abs(off) <= LOSS_BOUND:
             why.append("the compressed loss is off")
     else:
         errors = [max(answer["vnmse"] for answer in answers) for answers in (bare, compressed)]
         numbers = f"vNMSE {errors[0]:.1e}, compressed {errors[1]:.1e}"
-        if errors[1] > ERROR_BOUND + 2 * errors[0]:
+        if not errors[1] <= ERROR_BOUND + 2 * errors[0]:
             why.append("the compressed result is off")
     calls = compressed[0]["compressed"]
     if not calls and case not in NOT_COMPRESSED:
