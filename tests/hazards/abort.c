@@ -23,6 +23,32 @@ static void *wait_alone(void *unused) {
   return NULL;
 }
 
+/* As a watchdog finds it: calls are made ahead of a peer that never comes, until the device's queue is full. */
+static volatile int is_ending;
+
+static void *call_ahead(void *unused) {
+  (void)unused;
+  CHECK(cudaSetDevice(0));
+  pthread_barrier_wait(&about_to_block);
+  for (int i = 0; i < 1000 && !is_ending && !call_result; i++)
+    call_result =
+        ncclAllReduce(c.in[0], c.out[0], COUNT, ncclFloat32, ncclSum, c.comm[0], c.stream[0]);
+  return NULL;
+}
+
+static int abort_when_full(void) {
+  pthread_t thread;
+  pthread_barrier_init(&about_to_block, NULL, 2);
+  pthread_create(&thread, NULL, call_ahead, NULL);
+  pthread_barrier_wait(&about_to_block);
+  usleep(500000);
+  is_ending = 1;
+  printf("abort gave %d\n", ncclCommAbort(c.comm[0]));
+  pthread_join(thread, NULL);
+  printf("abort gave %d\n", ncclCommAbort(c.comm[1]));
+  return 0;
+}
+
 static int abort_while(void *(*blocked)(void *)) {
   pthread_t thread;
   pthread_barrier_init(&about_to_block, NULL, 2);
@@ -45,5 +71,6 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "call")) return abort_while(call_alone);
   print_bits("connected", clique_all_reduce(&c, 1));
   if (!strcmp(name, "wait")) return abort_while(wait_alone);
+  if (!strcmp(name, "full")) return abort_when_full();
   return unknown_scenario();
 }

@@ -76,6 +76,23 @@ fn a_late_end_of_a_group_does_not_poison_the_communicator_at_that_address() {
     assert_same("renewed");
 }
 
+/// By the length of the queue the calling thread is held up at each launch of a call in turn, and goes on when the abort has
+/// emptied the queue and freed the communicator.
+#[test]
+fn a_call_that_an_abort_overtakes_is_not_posted_on_what_is_gone() {
+    let program = Run::new(CProgram::linked("abort.c").build()).arg("full").time_limit(Duration::from_secs(40));
+    let aborted = |queue: usize| planned(program.clone().env("AIRAMP_EMU_LAUNCH_QUEUE", queue.to_string()));
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = (16..28).map(|queue| scope.spawn(move || aborted(queue))).collect();
+        for job in jobs {
+            let outcome = job.join().expect("it only waits");
+            outcome.assert_success();
+            assert!(outcome.stdout_text().ends_with("abort gave 0\nabort gave 0\n"), "{outcome}");
+            assert!(!outcome.stderr_text().contains("which was destroyed"), "{outcome}");
+        }
+    });
+}
+
 /// The first exchange of the first call fails.
 fn struck(scenario: &str) -> Outcome {
     planned(program(scenario).env("AIRAMP_EMU_FAIL_CALL", "ncclAllGather:9:3"))

@@ -2,10 +2,11 @@
 //! and on several GPUs of one process. The emulator's race check is on: a missing dependency between
 //! streams is an error.
 
-use airamp_tests::scenario::{Scenario, assert_compressed, assert_exact_without_a_plan};
+use airamp_tests::scenario::{Scenario, assert_compressed, assert_exact_without_a_plan, assert_right};
 
 /// Families of cases, with how many there are of each.
-const FAMILIES: [(&str, usize); 4] = [("streams", 5), ("threads", 1), ("groups", 9), ("mixed", 9)];
+const FAMILIES: [(&str, usize); 5] =
+    [("streams", 5), ("threads", 1), ("groups", 9), ("meeting", 4), ("mixed", 9)];
 
 #[track_caller]
 fn assert_family_compressed(name: &'static str, ranks: &[u32]) {
@@ -35,6 +36,25 @@ fn threads_with_communicators_of_their_own_do_not_disturb_each_other() {
 #[test]
 fn groups_of_any_shape_give_the_same_bits() {
     assert_family_compressed("groups", &[2, 3]);
+}
+
+#[test]
+fn groups_that_are_posted_in_parts_wait_for_all_their_streams_and_these_for_them() {
+    assert_family_compressed("meeting", &[2, 3]);
+}
+
+#[test]
+fn groups_of_which_calls_are_tried_do_too() {
+    let outcomes = Scenario::new("tried", 2).in_mode("shadow");
+    assert_right(&outcomes, 1);
+    let leaders = outcomes[0].stderr_text();
+    assert!(leaders.contains(r#""decision":"trial""#), "{}", outcomes[0]);
+}
+
+#[test]
+fn so_do_calls_that_the_vendors_group_has_at_once() {
+    let scenario = Scenario::new("meeting/what_is_passed_on_at_once", 2);
+    assert_compressed(&scenario.env("AIRAMP_EMU_NCCL_VERSION", "23203"), 1);
 }
 
 #[test]

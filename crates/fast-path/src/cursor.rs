@@ -11,7 +11,6 @@ use airamp_vendor_abi::cuda;
 
 pub(crate) struct Cursor<'a> {
     posts: &'a [Post<'a>],
-    also: &'a [(&'a Lane, cuda::Stream)],
     order: Order<'a>,
     /// Index of the current call; all are done when it is their number.
     current: usize,
@@ -21,17 +20,14 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// `posts` are the lane's, at least one.
-    pub(crate) fn new(
-        posts: &'a [Post<'a>],
-        also: &'a [(&'a Lane, cuda::Stream)],
-    ) -> Result<Self, FastPathError> {
+    pub(crate) fn new(posts: &'a [Post<'a>]) -> Result<Self, FastPathError> {
         let Post { lane, stream: home, .. } = posts[0];
         let _entered = lane.enter()?;
-        let order = Order::of(lane, home, other_streams(posts, also))?;
+        let order = Order::of(lane, home, other_streams(posts))?;
         if order.is_captured() && posts.iter().any(|post| post.dry.is_some()) {
             return Err(FastPathError::CapturedDryRun);
         }
-        Ok(Self { posts, also, order, current: 0, place: 0 })
+        Ok(Self { posts, order, current: 0, place: 0 })
     }
 
     pub(crate) fn lane(&self) -> &'a Lane {
@@ -40,7 +36,7 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn begin(&self) -> Result<(), FastPathError> {
         let _entered = self.lane().enter()?;
-        Ok(self.order.begin(other_streams(self.posts, self.also))?)
+        Ok(self.order.begin(other_streams(self.posts))?)
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -66,7 +62,7 @@ impl<'a> Cursor<'a> {
             (self.current, self.place) = (self.current + 1, 0);
         }
         if self.is_done() {
-            self.order.end(other_streams(self.posts, self.also))?;
+            self.order.end(other_streams(self.posts))?;
             self.posts.iter().try_for_each(Post::start_vendor)?;
         }
         Ok(())
@@ -83,17 +79,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The streams that take part on the lane of `posts`, each once, without its first post's.
-fn other_streams<'a>(
-    posts: &'a [Post<'a>],
-    also: &'a [(&'a Lane, cuda::Stream)],
-) -> impl Iterator<Item = cuda::Stream> + 'a {
-    let (lane, home) = (posts[0].lane, posts[0].stream);
-    let all = move || {
-        let also = also.iter().filter(move |(other, _)| std::ptr::eq(*other, lane));
-        posts.iter().map(|post| post.stream).chain(also.map(|(_, stream)| *stream))
-    };
-    let is_new =
-        move |index: usize, stream| stream != home && !all().take(index).any(|other| other == stream);
-    all().enumerate().filter(move |(index, stream)| is_new(*index, *stream)).map(|(_, stream)| stream)
+/// The streams of a lane's posts, each once, without the first one's.
+fn other_streams<'a>(posts: &'a [Post<'a>]) -> impl Iterator<Item = cuda::Stream> + 'a {
+    let streams = move || posts.iter().map(|post| post.stream);
+    let is_new = move |index, stream| !streams().take(index).any(|other| other == stream);
+    streams()
+        .enumerate()
+        .filter(move |(index, stream)| is_new(*index, *stream))
+        .map(|(_, stream)| stream)
+        .skip(1)
 }

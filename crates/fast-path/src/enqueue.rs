@@ -4,6 +4,7 @@
 use crate::cursor::Cursor;
 use crate::error::FastPathError;
 use crate::lane::Lane;
+use crate::order;
 use crate::plan::Plan;
 use crate::wire;
 use airamp_codec::Element;
@@ -37,8 +38,8 @@ pub struct Post<'a> {
 }
 
 /// Enqueues all posts, those of one lane next to each other: each lane's one after the other, the
-/// lanes side by side, an exchange of each in one group of the vendor's. `also` are further streams that
-/// take part: what a lane does waits for the streams of its posts and for these, and they for it.
+/// lanes side by side, an exchange of each in one group of the vendor's. What a lane does waits for the streams
+/// of its posts, and they for it.
 ///
 /// An error may leave a part enqueued that the peers cannot match: the communicators are lost then.
 /// No group of the vendor's is left open.
@@ -47,7 +48,7 @@ pub struct Post<'a> {
 /// Input and output of each post are device memory of the plan's count of elements, on the lane's
 /// device, equal or apart, until the streams have passed the call (and as long as a graph holds it).
 /// The streams are live ones of the lane's context.
-pub unsafe fn enqueue(posts: &[Post<'_>], also: &[(&Lane, cuda::Stream)]) -> Result<(), FastPathError> {
+pub unsafe fn enqueue(posts: &[Post<'_>]) -> Result<(), FastPathError> {
     if posts.is_empty() {
         return Ok(());
     }
@@ -55,7 +56,7 @@ pub unsafe fn enqueue(posts: &[Post<'_>], also: &[(&Lane, cuda::Stream)]) -> Res
     let _turns = Turns::take(posts);
     let mut cursors = [const { None }; MOST_LANES];
     for (cursor, posts) in cursors.iter_mut().zip(by_lane(posts)) {
-        *cursor = Some(Cursor::new(posts, also)?);
+        *cursor = Some(Cursor::new(posts)?);
     }
     let done = run(posts[0].lane.wire.functions, &mut cursors);
     if done.is_err() {
@@ -64,18 +65,37 @@ pub unsafe fn enqueue(posts: &[Post<'_>], also: &[(&Lane, cuda::Stream)]) -> Res
     done
 }
 
+/// Lets each of the streams wait for what all of them have been given so far: before and behind a group on several streams
+/// of one communicator, as the vendor has it, whatever parts the group is posted in.
+///
+/// A refusal enqueues nothing.
+///
+/// # Safety
+/// The streams are live ones of the lane's context.
+pub unsafe fn meet(lane: &Lane, streams: &[cuda::Stream]) -> Result<(), FastPathError> {
+    // Its event is for one thread at a time.
+    let _turn = Turn::take(lane);
+    let _entered = lane.enter()?;
+    order::meet(lane, streams)
+}
+
 fn run(functions: &Functions, cursors: &mut [Option<Cursor<'_>>]) -> Result<(), FastPathError> {
     cursors.iter().flatten().try_for_each(Cursor::begin)?;
     while pending(cursors).next().is_some() {
-        // The vendor must not be called on a communicator that is being ended.
-        if pending(cursors).any(|cursor| cursor.lane().is_stopped()) {
-            return Err(FastPathError::Stopped);
-        }
+        unless_stopped(cursors)?;
         pending(cursors).try_for_each(Cursor::before)?;
+        // A launch may have had to wait for room in the device's queue until somebody's abort has emptied it.
+        unless_stopped(cursors)?;
         wire::group(functions, || pending(cursors).try_for_each(Cursor::exchange))?;
         cursors.iter_mut().flatten().filter(|cursor| !cursor.is_done()).try_for_each(Cursor::after)?;
     }
     Ok(())
+}
+
+/// The vendor must not be called on a communicator that is being ended.
+fn unless_stopped(cursors: &[Option<Cursor<'_>>]) -> Result<(), FastPathError> {
+    let is_stopped = pending(cursors).any(|cursor| cursor.lane().is_stopped());
+    if is_stopped { Err(FastPathError::Stopped) } else { Ok(()) }
 }
 
 fn pending<'c, 'a>(cursors: &'c [Option<Cursor<'a>>]) -> impl Iterator<Item = &'c Cursor<'a>> {
@@ -132,5 +152,23 @@ impl<'p, 'a> Turns<'p, 'a> {
 impl Drop for Turns<'_, '_> {
     fn drop(&mut self) {
         by_lane(self.0).for_each(|own| own[0].lane.give_back());
+    }
+}
+
+/// The same for one lane.
+struct Turn<'a>(&'a Lane);
+
+impl<'a> Turn<'a> {
+    fn take(lane: &'a Lane) -> Self {
+        while !lane.take() {
+            std::thread::yield_now();
+        }
+        Self(lane)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.give_back();
     }
 }

@@ -25,7 +25,7 @@ mod tag;
 mod three_shot;
 mod wire;
 
-pub use enqueue::{Call, MOST_LANES, Post, enqueue};
+pub use enqueue::{Call, MOST_LANES, Post, enqueue, meet};
 pub use error::FastPathError;
 pub use lane::{Lane, LaneParts};
 pub use measurement::{Finished, MEASUREMENTS, UNMEASURED};

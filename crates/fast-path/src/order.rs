@@ -140,6 +140,27 @@ impl<'a> Order<'a> {
     }
 }
 
+/// Lets each stream wait for what all of them have been given so far. All are in one capture, or none is: otherwise nothing
+/// is enqueued.
+pub(crate) fn meet(lane: &Lane, streams: &[cuda::Stream]) -> Result<(), FastPathError> {
+    let Some((home, others)) = streams.split_first() else { return Ok(()) };
+    let (home, others) =
+        (lane.gpu.borrow_stream(*home), others.iter().map(|one| lane.gpu.borrow_stream(*one)));
+    let capture = capture_of(&home)?;
+    for other in others.clone() {
+        if capture_of(&other)? != capture {
+            return Err(FastPathError::MixedCapture);
+        }
+    }
+    let met = &lane.arena.to_kernels;
+    for other in others.clone() {
+        met.record(&other)?;
+        home.wait(met)?;
+    }
+    met.record(&home)?;
+    others.clone().try_for_each(|other| Ok(other.wait(met)?))
+}
+
 fn capture_of(stream: &Stream) -> Result<Option<Capture>, FastPathError> {
     match stream.capture_status()? {
         CaptureStatus::Live => Ok(None),

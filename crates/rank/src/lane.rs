@@ -131,7 +131,7 @@ impl Lane {
         let call = Call { input, output, element, average };
         let post = Post { lane: &self.lane, plan, call, stream: session.stream.raw(), index, dry: None };
         // SAFETY: the caller vouches for input and output, the session keeps communicator and stream.
-        unsafe { enqueue(&[post], &[]) }.map_err(refused)
+        unsafe { enqueue(&[post]) }.map_err(refused)
     }
 }
 

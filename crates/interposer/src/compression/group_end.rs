@@ -13,7 +13,8 @@ use super::choice::{
     settle_chosen, settle_turns,
 };
 use super::doubt::{InTheGroup, Kept, fail_posted, fail_those, is_refusal};
-use super::held::{self, Afterwards, Held, HeldCalls, SpareStreams, State};
+use super::held::{self, Afterwards, Held, HeldCalls, State};
+use super::meeting::all_meet;
 use crate::boundary::{Moment, ours};
 use crate::calls::{Call, GroupCall};
 use crate::communicators::Pin;
@@ -21,8 +22,8 @@ use crate::deferred::Deferred;
 use crate::dispatch::observe;
 use crate::thread::Thread;
 use crate::{log, startup, telemetry, vendors};
-use airamp_fast_path::{FastPathError, Lane, MOST_LANES, Post, UNMEASURED, enqueue};
-use airamp_vendor_abi::nccl::{Comm, NcclResult, Stream};
+use airamp_fast_path::{FastPathError, MOST_LANES, Post, UNMEASURED, enqueue};
+use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use arrayvec::ArrayVec;
 
 pub(super) fn run(
@@ -34,9 +35,10 @@ pub(super) fn run(
 ) -> NcclResult {
     let list = List::take(thread, vendor);
     // SAFETY: the list is ours alone.
-    let HeldCalls { calls, afterwards, streams } = unsafe { &mut *list.0 };
-    ours(function, Moment::Before, || telemetry::entering_held(thread, runs(calls)));
-    let result = end(thread, function, vendor, how, forward, calls, streams);
+    let list = unsafe { &mut *list.0 };
+    ours(function, Moment::Before, || telemetry::entering_held(thread, runs(&list.calls)));
+    let result = end(thread, function, vendor, how, forward, list);
+    let HeldCalls { calls, afterwards, .. } = list;
     ours(function, Moment::After, || telemetry::left_held(thread, runs(calls)));
     thread.inside_vendor(|| afterwards.iter().for_each(Afterwards::run));
     result
@@ -71,21 +73,30 @@ fn end(
     vendor: u8,
     how: GroupCall,
     forward: Deferred,
-    calls: &mut [Held],
-    streams: &mut SpareStreams,
+    list: &mut HeldCalls,
 ) -> NcclResult {
+    let HeldCalls { calls, at_once, streams, .. } = list;
     let in_the_group = InTheGroup::of(thread, vendor, how);
     let end = || observe(thread, function, vendor, &Call::Group(how), forward);
     let refused = thread.take_group_error(vendor);
     let failed = first_error(refused, drop_unusable(calls));
+    let is_posted_in_parts = how == GroupCall::End && calls.iter().any(awaits_its_turn);
+    if failed.is_accepted() && !is_posted_in_parts {
+        return hand_over(thread, how, in_the_group, calls, end);
+    }
+    let mut meet = |moment, calls: &[Held]| {
+        let met = ours(function, moment, || all_meet(calls, at_once, streams));
+        met.map_or(NcclResult::INTERNAL_ERROR, |met| {
+            met.map_or_else(|failure| told(&failure), |()| NcclResult::SUCCESS)
+        })
+    };
+    let refused = if failed.is_accepted() { meet(Moment::Before, calls) } else { refused };
+    let failed = first_error(failed, refused);
     if !failed.is_accepted() {
         abandon(calls, how, failed, is_refusal(refused));
         let result = end();
         in_the_group.settle(result, failed, is_refusal(refused));
         return first_error(failed, result);
-    }
-    if how == GroupCall::SimulateEnd || !calls.iter().any(awaits_its_turn) {
-        return hand_over(thread, how, in_the_group, calls, end);
     }
     // Whatever else is in the vendor's group, communicators being made for example.
     let kept = Kept(calls);
@@ -96,7 +107,12 @@ fn end(
         abandon(calls, how, failed, is_refusal(failed));
         failed
     } else {
-        first_error(result, Group { thread, function, vendor, calls, streams }.run())
+        let posted = first_error(result, Group { thread, function, vendor, calls }.run());
+        let met = if posted.is_accepted() { meet(Moment::After, calls) } else { posted };
+        if posted.is_accepted() && !met.is_accepted() {
+            fail_posted(calls);
+        }
+        first_error(posted, met)
     };
     in_the_group.settle(result, whole, false);
     whole
@@ -195,7 +211,6 @@ struct Group<'a> {
     function: &'static str,
     vendor: u8,
     calls: &'a mut [Held],
-    streams: &'a mut SpareStreams,
 }
 
 impl Group<'_> {
@@ -255,18 +270,16 @@ impl Group<'_> {
 
     /// Compresses what is chosen, or makes its dry run.
     fn take_turns(&mut self) -> NcclResult {
-        let result = match self.thread.inside_vendor(|| post_turns(self.calls, self.streams)) {
+        let result = match self.thread.inside_vendor(|| post_turns(self.calls)) {
             Ok(()) => {
                 settle_turns(self.calls);
                 return NcclResult::SUCCESS;
             }
-            Err(failure) if failure.is_refusal() => {
-                log::warn(format_args!("calls of a group were refused: {failure}"));
-                NcclResult::INVALID_USAGE
-            }
             Err(failure) => {
-                poison_chosen(self.calls, &failure);
-                failure.result()
+                if !failure.is_refusal() {
+                    poison_chosen(self.calls, &failure);
+                }
+                told(&failure)
             }
         };
         settle_chosen(self.calls, false);
@@ -274,8 +287,17 @@ impl Group<'_> {
     }
 }
 
+/// What the application gets.
+fn told(failure: &Failure) -> NcclResult {
+    if !failure.is_refusal() {
+        return failure.result();
+    }
+    log::warn(format_args!("calls of a group were refused: {failure}"));
+    NcclResult::INVALID_USAGE
+}
+
 /// Hands the chosen calls to the fast path.
-fn post_turns(calls: &mut [Held], streams: &mut SpareStreams) -> Result<(), Failure> {
+fn post_turns(calls: &mut [Held]) -> Result<(), Failure> {
     let alone = is_one_call(calls);
     let chosen = || calls.iter().filter(is_chosen);
     let mut pins = ArrayVec::<Pin, MOST_LANES>::new();
@@ -290,17 +312,14 @@ fn post_turns(calls: &mut [Held], streams: &mut SpareStreams) -> Result<(), Fail
     }
     let mut posts = ArrayVec::<Post<'_>, MOST_LANES>::new();
     let mut observed = ArrayVec::<Option<usize>, MOST_LANES>::new();
-    let mut also = streams.take();
     for (held, pin) in chosen().zip(&pins) {
         let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
         let measurement = || alone.then(|| active.lane().take_measurement()).flatten().unwrap_or(UNMEASURED);
         posts.push(active.post(&held.operation, fast, fast.trial.map(|_| measurement()))?);
         observed.push(active.observe(&held.operation, fast, alone));
-        join_streams(calls, held, active.lane(), &mut also)?;
     }
     // SAFETY: the buffers and streams are the application's, as they would be for the vendor.
-    let posted = unsafe { enqueue(&posts, &also) };
-    streams.give_back(also);
+    let posted = unsafe { enqueue(&posts) };
     let turns = calls.iter_mut().filter(|held| held.state == State::Chosen);
     for (((held, pin), post), observed) in turns.zip(&pins).zip(&posts).zip(observed) {
         let (active, fast) = pin.active().zip(held.fast.as_ref()).ok_or(Failure::Ending)?;
@@ -328,22 +347,4 @@ fn end_trials(calls: &[Held], accepted: bool) {
 
 fn pin(held: &Held) -> Result<Pin, Failure> {
     held.known.and_then(|known| known.pin()).ok_or(Failure::Ending)
-}
-
-/// A vendor treats a group on several streams of one communicator as posted on each of them.
-fn join_streams<'a>(
-    calls: &[Held],
-    posted: &Held,
-    lane: &'a Lane,
-    also: &mut Vec<(&'a Lane, Stream)>,
-) -> Result<(), Failure> {
-    for held in calls.iter().filter(|held| held.operation.comm == posted.operation.comm) {
-        let stream = held.operation.stream;
-        let is_listed = |(of, listed): &(&Lane, Stream)| std::ptr::eq(*of, lane) && *listed == stream;
-        if stream != posted.operation.stream && !also.iter().any(is_listed) {
-            also.try_reserve(1).map_err(|_| Failure::Streams)?;
-            also.push((lane, stream));
-        }
-    }
-    Ok(())
 }

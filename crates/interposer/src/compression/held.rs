@@ -7,7 +7,6 @@ use crate::clique::Clique;
 use crate::communicators::Known;
 use crate::deferred::Deferred;
 use crate::dispatch::Ticket;
-use airamp_fast_path::Lane;
 use airamp_telemetry::Reason;
 use airamp_vendor_abi::nccl::{Comm, Stream};
 use std::sync::Mutex;
@@ -76,22 +75,22 @@ pub(crate) struct HeldCalls {
     pub(super) calls: Vec<Held>,
     /// What frees something that the calls still need.
     pub(super) afterwards: Vec<Afterwards>,
-    pub(super) streams: SpareStreams,
+    pub(super) at_once: Vec<AtOnce>,
+    /// Room for the streams of one communicator.
+    pub(super) streams: Vec<Stream>,
 }
 
-/// Room for the streams that a turn joins. It is kept from turn to turn and never holds any.
-#[derive(Default)]
-pub(super) struct SpareStreams(Vec<(&'static Lane, Stream)>);
+/// Where a call is posted. Of one whose arguments could not be kept, and that is in the vendor's open group already, nothing
+/// else is known.
+#[derive(Clone, Copy)]
+pub(super) struct AtOnce {
+    pub(super) comm: Comm,
+    pub(super) stream: Stream,
+}
 
-impl SpareStreams {
-    pub(super) fn take<'a>(&mut self) -> Vec<(&'a Lane, Stream)> {
-        std::mem::take(&mut self.0)
-    }
-
-    #[allow(clippy::unnecessary_filter_map, reason = "the list is of another type")]
-    pub(super) fn give_back(&mut self, streams: Vec<(&Lane, Stream)>) {
-        // An empty list in the same memory.
-        self.0 = streams.into_iter().filter_map(|_| None).collect();
+impl AtOnce {
+    pub(super) fn of(held: &Held) -> Self {
+        Self { comm: held.operation.comm, stream: held.operation.stream }
     }
 }
 
@@ -104,6 +103,11 @@ impl HeldCalls {
     /// False: it was not kept.
     pub(super) fn push_afterwards(&mut self, one: Afterwards) -> bool {
         push(&mut self.afterwards, one)
+    }
+
+    /// False: there is no memory for it.
+    pub(super) fn push_at_once(&mut self, operation: &Operation) -> bool {
+        push(&mut self.at_once, AtOnce { comm: operation.comm, stream: operation.stream })
     }
 
     pub(super) fn has_calls_of(&self, comm: Comm) -> bool {
@@ -161,6 +165,7 @@ pub(super) unsafe fn give_back(list: *mut HeldCalls) {
     let held = unsafe { &mut *list };
     held.calls.clear();
     held.afterwards.clear();
+    held.at_once.clear();
     match SPARE.try_lock() {
         Ok(mut spare) => spare.0.push(list),
         // SAFETY: it was made by `take_spare`, from a box.

@@ -19,6 +19,7 @@ mod internal_error;
 mod joining;
 mod kernels;
 mod measuring;
+mod meeting;
 mod nodes;
 mod offer;
 mod retired;

@@ -3,7 +3,7 @@
 use super::active::{Decision, Failure, FastCall, Standing};
 use super::doubt::{OneCall, is_refusal};
 use super::group_end;
-use super::held::{self, Afterwards, Held};
+use super::held::{self, Afterwards, Held, HeldCalls};
 use super::internal_error;
 use super::single;
 use crate::boundary::{Moment, ours};
@@ -18,6 +18,8 @@ use airamp_policy::Entry;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 use std::fmt;
 use std::sync::Arc;
+
+const NOT_KEPT: &str = "a call of a group could not be kept";
 
 /// Where an operation goes.
 enum Route {
@@ -197,7 +199,14 @@ fn route(thread: &Thread, function: &str, vendor: u8, operation: &Operation) -> 
             Route::Vendor(ticket, Some((known, measurement)))
         }
         (0, _, _) => Route::Vendor(ticket, None),
-        (_, _, Decision::Vendor(_)) if operation.by_pointer => Route::Vendor(ticket, None),
+        (_, Some(known), Decision::Vendor(_)) if operation.by_pointer => {
+            if note_at_once(thread, vendor, operation) {
+                return Route::Vendor(ticket, None);
+            }
+            poison(known, NcclResult::INTERNAL_ERROR, NOT_KEPT);
+            Route::Refused(NcclResult::INTERNAL_ERROR)
+        }
+        (_, None, Decision::Vendor(_)) if operation.by_pointer => Route::Vendor(ticket, None),
         _ => Route::Held(ticket, fast),
     }
 }
@@ -271,19 +280,30 @@ fn hold(
     // One that is not known stands for itself.
     let clique = known.map_or(Clique::UNKNOWN, |known| known.entry.clique());
     let clique = if clique == Clique::UNKNOWN { Clique(operation.comm as u64) } else { clique };
+    let forward = plain_call(vendor, operation).unwrap_or(forward);
+    let held = Held::new(*operation, known, ticket, clique, fast, forward);
+    let held = Held { reason: thread.tally.take_reason(), ..held };
+    let kept = with_list(thread, vendor, |list| list.push(held));
+    if let (false, Some(known)) = (kept, known.filter(|known| known.entry.is_active())) {
+        poison(known, NcclResult::INTERNAL_ERROR, NOT_KEPT);
+    }
+    kept
+}
+
+/// Notes where a call runs that the vendor's open group has already. False: there is no room.
+fn note_at_once(thread: &Thread, vendor: u8, operation: &Operation) -> bool {
+    with_list(thread, vendor, |list| list.push_at_once(operation))
+}
+
+/// What is kept of the thread's open group.
+fn with_list(thread: &Thread, vendor: u8, keep: impl FnOnce(&mut HeldCalls) -> bool) -> bool {
     let mut list = thread.take_held(vendor);
     if list.is_null() {
         list = held::take_spare();
     }
-    let forward = plain_call(vendor, operation).unwrap_or(forward);
-    let held = Held::new(*operation, known, ticket, clique, fast, forward);
-    let held = Held { reason: thread.tally.take_reason(), ..held };
     // SAFETY: the list is this thread's until it is put back.
-    let kept = unsafe { &mut *list }.push(held);
+    let kept = keep(unsafe { &mut *list });
     thread.put_held(vendor, list);
-    if let (false, Some(known)) = (kept, known.filter(|known| known.entry.is_active())) {
-        poison(known, NcclResult::INTERNAL_ERROR, "a call of a group could not be kept");
-    }
     kept
 }
 

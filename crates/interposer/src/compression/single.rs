@@ -80,7 +80,7 @@ fn post_compressed(
     let post = active.post(operation, fast, None)?;
     let observed = active.observe(operation, fast, true);
     // SAFETY: the buffers and the stream are the application's, as they would be for the vendor.
-    let posted = thread.inside_vendor(|| unsafe { enqueue(&[post], &[]) });
+    let posted = thread.inside_vendor(|| unsafe { enqueue(&[post]) });
     active.end_observation(observed, operation, fast, posted.is_ok());
     posted?;
     active.count_one(fast);
@@ -94,7 +94,7 @@ fn post_dry(thread: &Thread, known: Known, operation: &Operation, fast: &FastCal
     let measurement = active.lane().take_measurement().unwrap_or(UNMEASURED);
     let post = active.post(operation, fast, Some(measurement))?;
     // SAFETY: the buffers and the stream are the application's, as they would be for the vendor.
-    let posted = thread.inside_vendor(|| unsafe { enqueue(&[post], &[]) });
+    let posted = thread.inside_vendor(|| unsafe { enqueue(&[post]) });
     if posted.is_err() {
         active.lane().drop_measurement(measurement);
     }

@@ -29,7 +29,7 @@ pub(super) fn run(stage: &mut Stage) -> Result<Report, RankError> {
         Call { input: input.address(), output: output.address(), element: tensor.element, average: false };
     let plan = other.plan(tensor.count, other.shapes()[0]).map_err(refused)?;
     let there = Post { lane: &other, plan, call, stream: stream.raw(), index: 0, dry: None };
-    enqueue(&[there, stage.post(&stage.lane, &tensor, &stage.session.stream)?], &[])?;
+    enqueue(&[there, stage.post(&stage.lane, &tensor, &stage.session.stream)?])?;
     stage.session.stream.synchronize()?;
     stream.synchronize()?;
     let mut bytes = vec![0; tensor.bytes()];

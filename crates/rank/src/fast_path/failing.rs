@@ -26,7 +26,7 @@ pub(super) fn run(stage: &mut Stage) -> Result<Report, RankError> {
     for tensor in &tensors() {
         posts.push(stage.post(&stage.lane, tensor, &stage.session.stream)?);
     }
-    let refused = enqueue(&posts, &[]).err().map(|error| error.to_string());
+    let refused = enqueue(&posts).err().map(|error| error.to_string());
     let group_left_open = invoke!(stage.session.nccl, ncclGroupEnd()).is_ok();
     let idle_while_pending = first && stage.lane.is_idle()?;
     drop(posts);
@@ -52,7 +52,7 @@ pub(super) fn pending_trial(stage: &mut Stage) -> Result<Report, RankError> {
     stage.prepare(&[tensor])?;
     let (measured, stream) = (stage.lane.take_measurement(), &stage.session.stream);
     let post = dry(stage, &tensor, stage.lane.shapes()[0], measured, stream)?;
-    enqueue(&[post], &[])?;
+    enqueue(&[post])?;
     stream.synchronize()?;
     if first {
         hold_up(stage, &other, stream)?;

@@ -7,7 +7,7 @@ use airamp_vendor::gpu::{GraphExec, Kind, Stream};
 use airamp_vendor_abi::nccl::DataType;
 use serde::Serialize;
 
-use super::stage::{Stage, Tensor, begin, enqueue};
+use super::stage::{Stage, Tensor, begin, enqueue, enqueue_meeting};
 use super::{devices, failing, trials};
 use crate::error::RankError;
 use crate::lane;
@@ -138,7 +138,7 @@ fn group(stage: &Stage) -> Result<Report, RankError> {
     for tensor in &tensors {
         posts.push(stage.post(&stage.lane, tensor, stream)?);
     }
-    enqueue(&posts, &[])?;
+    enqueue(&posts)?;
     stream.synchronize()?;
     Ok(Report { one_by_one, together: stage.digest(&tensors)?, ..Report::default() })
 }
@@ -157,7 +157,7 @@ fn communicators(stage: &mut Stage) -> Result<Report, RankError> {
         stage.post(&stage.lane, &tensors[0], stream)?,
         stage.post(&third, &tensors[1], stream)?,
     ];
-    enqueue(&posts, &[])?;
+    enqueue(&posts)?;
     stream.synchronize()?;
     beside.synchronize()?;
     let together = stage.digest(&tensors)?;
@@ -185,7 +185,7 @@ fn streams(stage: &Stage) -> Result<Report, RankError> {
     copy(&tensors[1], &sources[1], &also, &session.send)?;
     let posts =
         [stage.post(&stage.lane, &tensors[0], first)?, stage.post(&stage.lane, &tensors[1], &second)?];
-    enqueue(&posts, &[(&stage.lane, &also), (&stage.lane, &second)])?;
+    enqueue_meeting(&posts, &stage.lane, &[first, &second, &also])?;
     copy(&sources[0], &tensors[0], &also, &session.recv)?;
     copy(&sources[1], &tensors[1], first, &session.recv)?;
     for stream in [first, &second, &also] {
@@ -213,7 +213,7 @@ fn graphs(stage: &Stage) -> Result<Report, RankError> {
         stage.spoil(&tensors[2], &two)?;
         second.launch(&two)?;
         stage.spoil(&tensors[3], &session.stream)?;
-        enqueue(&[stage.post(&stage.lane, &tensors[3], &session.stream)?], &[])?;
+        enqueue(&[stage.post(&stage.lane, &tensors[3], &session.stream)?])?;
     }
     for stream in [&one, &two, &session.stream] {
         stream.synchronize()?;
@@ -238,7 +238,7 @@ pub(super) fn captured(stage: &Stage, tensors: &[Tensor], stream: &Stream) -> Re
         for tensor in tensors {
             posts.push(stage.post(&stage.lane, tensor, stream)?);
         }
-        enqueue(&posts, &[(&stage.lane, &forked)])?;
+        enqueue_meeting(&posts, &stage.lane, &[stream, &forked])?;
         join.record(&forked)?;
         Ok(stream.wait(&join)?)
     })
@@ -251,7 +251,7 @@ fn mixed_capture(stage: &Stage) -> Result<Report, RankError> {
     let captured = session.gpu.stream(true)?;
     let refused = captured.capture(|| {
         let post = stage.post(&stage.lane, &tensors[0], &captured)?;
-        enqueue(&[post], &[(&stage.lane, &session.stream)])
+        enqueue_meeting(&[post], &stage.lane, &[&captured, &session.stream])
     });
     let refused = refused.err().map(|error| error.to_string());
     Ok(Report { one_by_one, together: stage.one_by_one(&tensors)?, refused, ..Report::default() })
@@ -262,7 +262,7 @@ fn foreign(stage: &Stage) -> Result<Report, RankError> {
     stage.prepare(&[tensor])?;
     let mut post = stage.post(&stage.lane, &tensor, &session.stream)?;
     post.index += session.comm.rank as u64;
-    enqueue(&[post], &[])?;
+    enqueue(&[post])?;
     session.stream.synchronize()?;
     let mut output = vec![0; tensor.bytes()];
     session.recv.read(tensor.offset(), &mut output)?;
@@ -280,7 +280,7 @@ fn planted(stage: &Stage) -> Result<Report, RankError> {
     session.send.write(tensor.offset() + 10, &infinity)?;
     session.gpu.synchronize()?;
     for _ in 0..2 {
-        enqueue(&[stage.post(&stage.lane, &tensor, &session.stream)?], &[])?;
+        enqueue(&[stage.post(&stage.lane, &tensor, &session.stream)?])?;
     }
     session.stream.synchronize()?;
     let report = Report { together: stage.digest(&[tensor])?, ..Report::default() };

@@ -124,7 +124,7 @@ impl Stage {
     pub(super) fn one_by_one(&self, tensors: &[Tensor]) -> Result<String, RankError> {
         self.prepare(tensors)?;
         for tensor in tensors {
-            enqueue(&[self.post(&self.lane, tensor, &self.session.stream)?], &[])?;
+            enqueue(&[self.post(&self.lane, tensor, &self.session.stream)?])?;
             self.session.stream.synchronize()?;
         }
         self.digest(tensors)
@@ -151,8 +151,17 @@ pub(super) fn begin(kind: Kind) -> Result<(Session, Arc<KernelSet>), RankError> 
     Ok((session, kernels))
 }
 
-pub(super) fn enqueue(posts: &[Post<'_>], also: &[(&Lane, &Stream)]) -> Result<(), RankError> {
-    let also: Vec<_> = also.iter().map(|(lane, stream)| (*lane, stream.raw())).collect();
+pub(super) fn enqueue(posts: &[Post<'_>]) -> Result<(), RankError> {
     // SAFETY: the session's buffers hold every tensor, and live until all work has ended.
-    unsafe { airamp_fast_path::enqueue(posts, &also) }.map_err(refused)
+    unsafe { airamp_fast_path::enqueue(posts) }.map_err(refused)
+}
+
+/// The same with streams of one lane that wait for each other before and behind it.
+pub(super) fn enqueue_meeting(posts: &[Post<'_>], lane: &Lane, streams: &[&Stream]) -> Result<(), RankError> {
+    let streams: Vec<_> = streams.iter().map(|stream| stream.raw()).collect();
+    // SAFETY: the streams are the session's.
+    let meet = || unsafe { airamp_fast_path::meet(lane, &streams) }.map_err(refused);
+    meet()?;
+    enqueue(posts)?;
+    meet()
 }

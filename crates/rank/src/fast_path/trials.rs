@@ -50,7 +50,7 @@ fn try_one(stage: &Stage, tensor: &Tensor, shape: Shape) -> Result<Vec<String>, 
     let before = around(stage, tensor)?;
     let measured = stage.lane.take_measurement();
     let post = dry(stage, tensor, shape, measured, stream)?;
-    enqueue(&[post], &[])?;
+    enqueue(&[post])?;
     stream.synchronize()?;
     if around(stage, tensor)? != before {
         wrong.push("the dry run has changed memory".to_owned());
@@ -153,17 +153,17 @@ pub(super) fn beside(stage: &Stage) -> Result<Report, RankError> {
     let measured = stage.lane.take_measurement();
     graph.launch(&second)?;
     let trial = dry(stage, &tensors[0], usual, measured, first)?;
-    enqueue(&[trial], &[])?;
+    enqueue(&[trial])?;
     by_vendor(stage, &tensors[0], first)?;
     end_trial(stage, &trial, measured, first)?;
     graph.launch(&second)?;
     let watched =
         [stage.lane.take_measurement(), stage.lane.take_measurement()].map(|it| it.unwrap_or(UNMEASURED));
     stage.lane.start_watch(watched[0], second.raw()).map_err(refused)?;
-    enqueue(&[stage.post(&stage.lane, &tensors[1], &second)?], &[])?;
+    enqueue(&[stage.post(&stage.lane, &tensors[1], &second)?])?;
     stage.lane.end_watch(watched[0], second.raw()).map_err(refused)?;
     let unmeasured = dry(stage, &tensors[3], usual, None, &second)?;
-    enqueue(&[unmeasured, stage.post(&stage.lane, &tensors[2], first)?], &[])?;
+    enqueue(&[unmeasured, stage.post(&stage.lane, &tensors[2], first)?])?;
     stage.lane.start_watch(watched[1], first.raw()).map_err(refused)?;
     by_vendor(stage, &tensors[3], first)?;
     stage.lane.end_watch(watched[1], first.raw()).map_err(refused)?;
@@ -202,7 +202,7 @@ pub(super) fn places(stage: &Stage) -> Result<Report, RankError> {
     claim(stage.lane.take_measurement().is_none(), "no fifth place");
     stage.prepare(&[tensor])?;
     let before = around(stage, &tensor)?;
-    enqueue(&[dry(stage, &tensor, usual, None, &session.stream)?], &[])?;
+    enqueue(&[dry(stage, &tensor, usual, None, &session.stream)?])?;
     session.stream.synchronize()?;
     claim(around(stage, &tensor)? == before, "an unmeasured dry run leaves memory as it was");
     claim(stage.lane.finished().is_none(), "nothing was measured");
@@ -210,11 +210,11 @@ pub(super) fn places(stage: &Stage) -> Result<Report, RankError> {
     claim(stage.lane.take_measurement() == Some(0), "a place that was given back is free");
     let post = dry(stage, &tensor, usual, Some(0), &session.stream)?;
     let captured = session.gpu.stream(true)?;
-    let refused = captured.capture(|| enqueue(&[Post { stream: captured.raw(), ..post }], &[]));
+    let refused = captured.capture(|| enqueue(&[Post { stream: captured.raw(), ..post }]));
     report.refused = refused.err().map(|error| error.to_string());
     let watch = captured.capture(|| stage.lane.start_watch(0, captured.raw()).map_err(refused_watch));
     let live = Post { dry: None, ..post };
-    let wrong_plan = enqueue(&[live], &[]).is_err();
+    let wrong_plan = enqueue(&[live]).is_err();
     let mut claim = |holds: bool, claim: &str| {
         if !holds {
             report.wrong.push(claim.to_owned());
@@ -251,8 +251,8 @@ fn enqueue_all(stage: &Stage) -> Result<(), RankError> {
     for shape in stage.lane.shapes() {
         for tensor in &tensors()[1..3] {
             let plan = stage.lane.plan(tensor.count, *shape).map_err(refused)?;
-            enqueue(&[dry(stage, tensor, *shape, None, stream)?], &[])?;
-            enqueue(&[Post { plan, ..stage.post(&stage.lane, tensor, stream)? }], &[])?;
+            enqueue(&[dry(stage, tensor, *shape, None, stream)?])?;
+            enqueue(&[Post { plan, ..stage.post(&stage.lane, tensor, stream)? }])?;
         }
     }
     Ok(())
@@ -267,14 +267,14 @@ pub(super) fn shapes(stage: &Stage) -> Result<Report, RankError> {
             let plan = stage.lane.plan(tensor.count, *shape).map_err(refused)?;
             let mut post = Post { plan, ..stage.post(&stage.lane, tensor, &stage.session.stream)? };
             post.call.average = number == 0;
-            enqueue(&[post], &[])?;
+            enqueue(&[post])?;
             stage.session.stream.synchronize()?;
             let expected = expected::reduced(stage, tensor, shape.algorithm, post.call.average);
             if stage.output(tensor)? != expected {
                 report.wrong.push(format!("{shape:?} {tensor:?}: other bits than the codec's"));
             }
             stage.prepare(&[*tensor])?;
-            let graph = second.capture(|| enqueue(&[Post { stream: second.raw(), ..post }], &[]))?;
+            let graph = second.capture(|| enqueue(&[Post { stream: second.raw(), ..post }]))?;
             graph.launch(&second)?;
             second.synchronize()?;
             if stage.output(tensor)? != expected {

@@ -15,6 +15,7 @@ mod graph_update;
 mod graphs;
 mod groups;
 mod lifetimes;
+mod meeting;
 mod messages;
 mod mixed;
 mod piece;
@@ -227,6 +228,7 @@ fn all_cases(job: &Job) -> Vec<Case> {
     cases.extend(streams::cases());
     cases.extend(threads::cases());
     cases.extend(groups::cases());
+    cases.extend(meeting::cases(job));
     cases.extend(mixed::cases(job));
     cases.extend(unlike::cases(job));
     cases.extend(crossing::cases(job));
