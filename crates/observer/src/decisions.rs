@@ -57,7 +57,7 @@ impl Decisions {
         let key =
             (record.communicator.clone(), name.collective.clone(), name.datatype.clone(), name.from_bytes);
         let known = self.classes.get(&key).map(|held| &held.class);
-        if known.is_some_and(|known| known.index > record.index) {
+        if known.is_some_and(|known| is_older(record, known)) {
             return;
         }
         let class = class(name, record, known);
@@ -69,7 +69,7 @@ impl Decisions {
     }
 }
 
-/// Numbers that this record does not repeat are those of the last one.
+/// What this record does not repeat is that of the last one.
 fn class(name: &ClassName, record: &Record, known: Option<&Class>) -> Class {
     Class {
         communicator: record.communicator.clone(),
@@ -83,8 +83,13 @@ fn class(name: &ClassName, record: &Record, known: Option<&Class>) -> Class {
         vnmse: record.vnmse.or(known.and_then(|known| known.vnmse)),
         ours_us: record.ours_us.or(known.and_then(|known| known.ours_us)),
         vendor_us: record.vendor_us.or(known.and_then(|known| known.vendor_us)),
-        index: record.index,
+        index: record.index.or(known.and_then(|known| known.index)),
     }
+}
+
+/// What holds from no call on is told at once, and is the newest.
+fn is_older(record: &Record, known: &Class) -> bool {
+    record.index.is_some_and(|index| known.index.is_some_and(|known| known > index))
 }
 
 fn is_same(known: &Record, record: &Record) -> bool {
@@ -111,7 +116,85 @@ fn word(decision: Decision) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use airamp_policy::{Class as Place, Element, Mode, Report, ReportKind, Tuner, TunerConfig};
+
     use super::*;
+
+    const COUNT: u64 = 1 << 20;
+
+    /// A tuner whose ranks agree on whatever it proposes, and what it has told.
+    struct Leader {
+        tuner: Tuner,
+        index: u64,
+        decisions: Decisions,
+    }
+
+    impl Leader {
+        /// Of one class, whose trials said that compression takes half of the time.
+        fn compressing(mode: Mode) -> Self {
+            let (communicator, rank, ranks, variants, fitted) = (0xaa, 0, 1, 1, 0);
+            let (min_speedup, max_vnmse, trial_budget_us) = (1.05, 2e-3, 1e7);
+            let config = TunerConfig {
+                communicator,
+                rank,
+                ranks,
+                variants,
+                fitted,
+                mode,
+                min_speedup,
+                max_vnmse,
+                trial_budget_us,
+            };
+            let (mut tuner, decisions) = (Tuner::new(config), Decisions::default());
+            tuner.first(None);
+            let mut leader = Self { tuner, index: 0, decisions };
+            leader.report(ReportKind::Seen);
+            leader.agree(0);
+            (0..2).for_each(|iteration| leader.tried(iteration));
+            leader.agree(0);
+            leader
+        }
+
+        fn tried(&mut self, iteration: u8) {
+            let (ours_us, vendor_us, squared_error, signal) = (100.0, 200.0, 1e-3, 10.0);
+            self.report(ReportKind::Trial {
+                index: self.index + u64::from(iteration),
+                iteration,
+                variant: 0,
+                count: COUNT,
+                ours_us,
+                vendor_us,
+                squared_error,
+                signal,
+                measured: true,
+            });
+        }
+
+        fn report(&mut self, kind: ReportKind) {
+            let place = Place::of(Element::F32, COUNT).place() as u8;
+            self.tuner.report(0, &Report { place, kind });
+            self.tell();
+        }
+
+        fn agree(&mut self, now_us: u64) {
+            if let Some(plan) = self.tuner.next(now_us) {
+                self.index += 10;
+                self.tuner.decided(self.index, &plan, true);
+            }
+            self.tell();
+        }
+
+        fn tell(&mut self) {
+            for record in self.tuner.drain_records() {
+                self.decisions.take(&serde_json::to_string(&record).expect("a record is JSON"));
+            }
+        }
+
+        fn class(&self) -> Class {
+            let [class] = &self.decisions.classes()[..] else { panic!("{:?}", self.decisions.classes()) };
+            class.clone()
+        }
+    }
 
     fn json(rank: u32, index: u64, from_bytes: u64, decision: &str, speedup: Option<f64>) -> String {
         let speedup = speedup.map_or(String::new(), |speedup| format!(r#","speedup":{speedup}"#));
@@ -134,12 +217,25 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_class_keeps_the_numbers_of_its_trial() {
-        let mut decisions = Decisions::default();
-        decisions.take(&json(0, 64, 4096, "compressed", Some(1.7)));
-        decisions.take(&json(0, 90, 4096, "frozen", None));
-        let class = &decisions.classes()[0];
-        assert_eq!((class.decision.as_ref(), class.speedup), ("frozen", Some(1.7)));
+    fn a_frozen_class_keeps_the_numbers_of_its_trial_and_the_call_from_which_on_it_held() {
+        let mut leader = Leader::compressing(Mode::On);
+        let at = leader.class().index;
+        leader.report(ReportKind::Captured { compressed: true });
+        let class = leader.class();
+        assert_eq!((class.decision.as_ref(), class.speedup), ("frozen", Some(2.0)));
+        assert!(class.index.is_some() && class.index == at, "{class:?}");
+    }
+
+    #[test]
+    fn what_shadow_mode_measured_is_shown_until_it_measures_again() {
+        let mut leader = Leader::compressing(Mode::Shadow);
+        let class = leader.class();
+        assert_eq!((class.decision.as_ref(), class.speedup), ("would", Some(2.0)));
+        leader.agree(0);
+        leader.agree(3_600_000_000);
+        leader.agree(7_200_000_000);
+        let class = leader.class();
+        assert_eq!((class.decision.as_ref(), class.speedup), ("trial", Some(2.0)));
     }
 
     #[test]
