@@ -7,7 +7,7 @@ use airamp_telemetry::snapshot::{Arrival, Communicator};
 use crate::conditions::Limits;
 use crate::made_up::{communicator, reading, snapshot};
 use crate::reading::{Now, Reading};
-use crate::view::{FindingKind, Node, ProcessState};
+use crate::view::{Finding, FindingKind, Node, ProcessState};
 use crate::world::World;
 
 const S: u64 = 1_000_000_000;
@@ -56,17 +56,78 @@ fn a_rank_that_became_inert_is_neither_late_nor_missing_while_its_job_goes_on() 
 #[test]
 fn a_hang_beside_a_rank_that_became_inert_sends_one_to_look_at_it() {
     let mut world = world();
-    let waits = || {
-        let mut waits = member(0, 4, 2);
-        let own = &mut waits.snapshot.communicators[0];
-        (own.inside, own.inside_since_ns) = (1, 3 * S);
-        waits
-    };
-    world.look(vec![waits(), inert(1)], at(4));
-    let node = world.look(vec![waits(), inert(1)], at(20)).node;
+    world.look(vec![waiting(0, 4), inert(1)], at(4));
+    let node = world.look(vec![waiting(0, 4), inert(1)], at(20)).node;
     let [hang] = &node.findings[..] else { panic!("{:#?}", node.findings) };
     assert_eq!((hang.kind, hang.ranks.as_slice()), (FindingKind::Hang, &[][..]));
     assert!(hang.text.contains("look at the 1 more in which the library is inert"), "{}", hang.text);
+}
+
+#[test]
+fn a_hang_beside_a_rank_that_became_inert_says_so_although_other_nodes_have_ranks_too() {
+    let mut world = world();
+    let found = |world: &mut World, in_message: bool, second: u64| {
+        let mut waits = waiting(0, 4);
+        let own = &mut waits.snapshot.communicators[0];
+        (own.inside_other, own.facts.ranks) = (in_message, 5);
+        let node = world.look(vec![waits, inert(1)], at(second)).node;
+        let [hang] = &node.findings[..] else { panic!("{:#?}", node.findings) };
+        hang.text.clone()
+    };
+    let text = found(&mut world, false, 20);
+    let both = "the 1 more here in which the library is inert, which tell nothing, and at the 3 ranks on other nodes";
+    assert!(text.contains(both), "{text}");
+    let text = found(&mut self::world(), true, 20);
+    assert!(text.contains("behind in a collective, unless the library is inert in it (1 here)"), "{text}");
+}
+
+/// Who issued that in the second second, and has been inside the next call since the third.
+fn waiting(rank: i32, issued: u64) -> Reading {
+    let mut waits = member(rank, issued, 2);
+    let own = &mut waits.snapshot.communicators[0];
+    (own.inside, own.inside_since_ns) = (1, 3 * S);
+    waits
+}
+
+/// What is found from the thirtieth second on of one that became inert at the first and is gone at the third.
+fn found_of_an_inert_one_that_died(others: impl Fn() -> Vec<Reading>) -> Vec<Finding> {
+    let mut world = world();
+    let with = |last: Option<Reading>| others().into_iter().chain(last).collect();
+    world.look(with(Some(inert(1))), at(2));
+    world.look(with(Some(ended(inert(1)))), at(3));
+    (4..30).for_each(|second| drop(world.look(with(None), at(second))));
+    world.look(with(None), at(30)).node.findings
+}
+
+#[test]
+fn a_rank_that_became_inert_and_dies_is_named_dead_and_nobody_says_that_none_is_missing() {
+    let found = found_of_an_inert_one_that_died(|| vec![waiting(0, 40)]);
+    let [dead] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!((dead.kind, dead.ranks.as_slice()), (FindingKind::DeadProcess, &[1][..]));
+    assert_eq!(dead.sequence, None, "it counted no further when it became inert");
+    assert!(dead.text.contains("the library was inert in it"), "{}", dead.text);
+}
+
+#[test]
+fn who_is_behind_only_since_one_died_that_was_inert_is_not_named() {
+    let found = found_of_an_inert_one_that_died(|| {
+        let mut ahead = member(0, 41, 2);
+        ahead.snapshot.communicators[0].issued_ns += S / 2;
+        ahead.snapshot.communicators[0].arrivals[0].at_ns += S / 2;
+        vec![ahead, member(2, 40, 2)]
+    });
+    let named: Vec<_> = found.iter().map(|finding| (finding.kind, finding.ranks.clone())).collect();
+    assert_eq!(named, [(FindingKind::DeadProcess, vec![1])]);
+}
+
+#[test]
+fn the_arrivals_of_others_are_compared_beside_one_that_was_inert_and_died() {
+    let mut world = world();
+    let late = |rank: i32, second: u64| member(rank, 50, second);
+    world.look(vec![ended(inert(1)), member(0, 40, 2), member(2, 40, 2)], at(3));
+    let node = world.look(vec![late(0, 4), late(2, 7)], at(8)).node;
+    let lags: Vec<_> = node.jobs[0].ranks.iter().map(|rank| rank.lag_s).collect();
+    assert_eq!(lags, [Some(0.0), None, Some(3.0)]);
 }
 
 fn states(node: &Node) -> Vec<(Option<u32>, ProcessState)> {
