@@ -210,6 +210,65 @@ fn a_rank_that_ends_while_others_that_were_there_live_on_is_gone() {
     assert_eq!(states(&node)[1], (Some(1), ProcessState::Gone), "nothing more can be read of it");
 }
 
+fn labels(node: &Node) -> Vec<(&str, u64)> {
+    node.jobs.iter().map(|job| (job.label.as_str(), job.ranks_here)).collect()
+}
+
+#[test]
+fn what_a_jobs_last_run_left_takes_neither_its_name_nor_its_ranks_in_a_first_look() {
+    let left = || (0..3).map(|rank| ended(of_run(1, rank)));
+    let runs = || (0..2).map(|rank| of_run(2, rank));
+    for gone_first in [true, false] {
+        let mut readings: Vec<Reading> = runs().chain(left()).collect();
+        for one in &mut readings {
+            one.snapshot.started_unix_ms = one.snapshot.started_ns / 1_000_000;
+        }
+        if gone_first {
+            readings.reverse();
+        }
+        let mut world = world();
+        let node = world.look(readings, at(52)).node;
+        assert_eq!(labels(&node), [("job", 2)]);
+        let (running, left) = (ProcessState::Running, ProcessState::Left);
+        assert_eq!(states(&node), [(Some(0), running), (Some(1), running), (Some(2), left)]);
+        assert_eq!((node.jobs[0].started_unix_ms, node.jobs[0].ranks[0].pid), (50_000, 200));
+        assert_eq!(labels(&world.look(runs().collect(), at(53)).node), [("job", 2)]);
+    }
+}
+
+#[test]
+fn a_job_that_ends_and_runs_again_between_two_looks_keeps_its_name() {
+    let first = || (0..2).map(|rank| of_run(1, rank));
+    let second = || (0..2).map(|rank| of_run(2, rank));
+    for lost in [false, true] {
+        let mut world = world();
+        world.look(first().collect(), at(50));
+        let readings = if lost {
+            world.lose(&[of_run(1, 0).id, of_run(1, 1).id], at(51));
+            second().collect()
+        } else {
+            second().chain(first().map(ended)).collect()
+        };
+        assert_eq!(labels(&world.look(readings, at(51)).node), [("job", 2)]);
+    }
+}
+
+#[test]
+fn a_dead_rank_is_in_the_job_whose_communicator_it_had_whoever_has_its_number_elsewhere() {
+    let dead = || ended(known_by(2, 0));
+    let others = || [known_by(1, 0), known_by(1, 1), known_by(2, 1)];
+    for place in 0..4 {
+        let mut readings = Vec::from(others());
+        readings.insert(place, dead());
+        let mut world = world();
+        world.look(readings, at(1));
+        let node = world.look(others().into(), at(10)).node;
+        assert_eq!(labels(&node), [("none", 2), ("none#2", 1)], "{place}");
+        assert_eq!(kinds(&node), [], "one of two is no majority");
+        assert_eq!(node.jobs[1].communicators[0].ranks.len(), 2);
+    }
+}
+
 #[test]
 fn a_program_that_was_seen_before_its_first_communicator_is_no_part_of_one_with_the_same_name() {
     let mut world = world();
