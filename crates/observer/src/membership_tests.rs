@@ -295,6 +295,62 @@ fn processes_that_were_seen_before_their_first_communicator_are_one_job() {
     assert_eq!((node.jobs.len(), node.jobs[0].ranks.len()), (1, 2));
 }
 
+/// Both ranks of two programs without a job's name, each rank known from the environment.
+fn two_programs() -> [Reading; 4] {
+    [(1, 0), (2, 1), (1, 1), (2, 0)].map(|(program, rank)| {
+        let mut one = known_by(program, rank);
+        one.snapshot.identity.world_rank = rank;
+        one
+    })
+}
+
+#[test]
+fn two_programs_that_were_seen_before_their_first_communicators_are_told_apart_by_these() {
+    for seen_before in 0..5 {
+        let mut world = world();
+        let mut before = Vec::from(two_programs());
+        before.truncate(seen_before);
+        before.iter_mut().for_each(|one| one.snapshot.communicators.clear());
+        world.look(before, at(1));
+        for second in 2..4 {
+            let node = world.look(two_programs().into(), at(second)).node;
+            assert_eq!(labels(&node), [("none", 2), ("none#2", 2)], "{seen_before} seen before");
+            for job in node.jobs {
+                let names: Vec<_> =
+                    job.communicators.iter().map(|one| (&one.name, one.ranks.len())).collect();
+                assert_eq!(names.len(), 1, "{names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_of_one_job_that_share_communicators_in_a_chain_are_one_job() {
+    let chained = [(0, [1, 2]), (3, [8, 9]), (2, [3, 8]), (1, [2, 3])].map(|(rank, shared)| {
+        let mut one = known_by(1, rank);
+        let parts =
+            shared.iter().zip(0..).map(|(name, slot)| Communicator { slot, ..communicator(*name, 0, 2) });
+        one.snapshot.communicators = parts.collect();
+        one
+    });
+    let node = world().look(chained.into(), at(1)).node;
+    assert_eq!(labels(&node), [("none", 4)]);
+}
+
+#[test]
+fn a_process_that_has_a_job_keeps_it_from_another_program_whose_communicator_comes_in_the_same_look() {
+    let mut world = world();
+    let mut first = Vec::from(two_programs());
+    let other = first.remove(3);
+    first.truncate(1);
+    first[0].snapshot.communicators.clear();
+    let id = first[0].id;
+    world.look(first, at(1));
+    let [own, ..] = two_programs();
+    world.look(vec![other, own], at(2));
+    assert_eq!(world.processes_of("none").iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id]);
+}
+
 #[test]
 fn what_seemed_two_programs_is_one_job_when_a_communicator_of_both_shows_it() {
     let mut world = world();
