@@ -121,6 +121,8 @@ fn dead<'a>(
         let behind = group.verdict.behind.get(place).copied().flatten();
         let gone_ns = case.now_ns.saturating_sub(member.process.gone_ns);
         let waited_for = behind.is_some_and(|behind| behind.for_ns > late_after_ns);
+        // It may have ended its own as the others did, and not have said so.
+        let missed = missed && (!member.is_inert() || group.judged().any(Member::is_open));
         let missed = missed || failed_around(member.process.gone_ns);
         (waited_for || (missed && gone_ns >= late_after_ns)).then(|| dead_one(case, group, member))
     })

@@ -1,8 +1,8 @@
 //! Claims about whom a look counts on: ranks that tell nothing any more, numbers that nobody has any more, and programs
 //! of one name, with made-up readings.
 
-use airamp_telemetry::State;
 use airamp_telemetry::snapshot::{Arrival, Communicator};
+use airamp_telemetry::{Ended, State};
 
 use crate::conditions::Limits;
 use crate::made_up::{communicator, reading, snapshot};
@@ -90,18 +90,17 @@ fn waiting(rank: i32, issued: u64) -> Reading {
 }
 
 /// What is found from the thirtieth second on of one that became inert at the first and is gone at the third.
-fn found_of_an_inert_one_that_died(others: impl Fn() -> Vec<Reading>) -> Vec<Finding> {
+fn found_of_an_inert_one_that_died(others: impl Fn(u64) -> Vec<Reading>) -> Vec<Finding> {
     let mut world = world();
-    let with = |last: Option<Reading>| others().into_iter().chain(last).collect();
-    world.look(with(Some(inert(1))), at(2));
-    world.look(with(Some(ended(inert(1)))), at(3));
-    (4..30).for_each(|second| drop(world.look(with(None), at(second))));
-    world.look(with(None), at(30)).node.findings
+    world.look(others(2).into_iter().chain([inert(1)]).collect(), at(2));
+    world.look(others(3).into_iter().chain([ended(inert(1))]).collect(), at(3));
+    (4..30).for_each(|second| drop(world.look(others(second), at(second))));
+    world.look(others(30), at(30)).node.findings
 }
 
 #[test]
 fn a_rank_that_became_inert_and_dies_is_named_dead_and_nobody_says_that_none_is_missing() {
-    let found = found_of_an_inert_one_that_died(|| vec![waiting(0, 40)]);
+    let found = found_of_an_inert_one_that_died(|_| vec![waiting(0, 40)]);
     let [dead] = &found[..] else { panic!("{found:#?}") };
     assert_eq!((dead.kind, dead.ranks.as_slice()), (FindingKind::DeadProcess, &[1][..]));
     assert_eq!(dead.sequence, None, "it counted no further when it became inert");
@@ -109,8 +108,24 @@ fn a_rank_that_became_inert_and_dies_is_named_dead_and_nobody_says_that_none_is_
 }
 
 #[test]
+fn a_rank_that_became_inert_and_ends_after_the_others_ended_their_communicator_is_dead_only_if_calls_failed()
+{
+    for errors in [vec![], vec![(6, 1)]] {
+        let found = found_of_an_inert_one_that_died(|second| {
+            let mut over = member(0, 40, 1);
+            let own = &mut over.snapshot.communicators[0];
+            (own.ended, own.ended_ns, own.poisoned) = (Some(Ended::Destroyed), 2 * S, 1);
+            over.snapshot.errors = if second > 2 { errors.clone() } else { Vec::new() };
+            vec![over]
+        });
+        let dead = found.iter().any(|finding| finding.kind == FindingKind::DeadProcess);
+        assert_eq!(dead, !errors.is_empty(), "{found:#?}");
+    }
+}
+
+#[test]
 fn who_is_behind_only_since_one_died_that_was_inert_is_not_named() {
-    let found = found_of_an_inert_one_that_died(|| {
+    let found = found_of_an_inert_one_that_died(|_| {
         let mut ahead = member(0, 41, 2);
         ahead.snapshot.communicators[0].issued_ns += S / 2;
         ahead.snapshot.communicators[0].arrivals[0].at_ns += S / 2;
