@@ -70,7 +70,10 @@ fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
         let others = match (group.elsewhere(), group.inert()) {
             (0, 0) => "no rank is missing: look at the network and the devices".to_owned(),
             (0, n) => format!("look at the {n} more in which the library is inert, which tell nothing"),
-            (n, _) => format!("no rank of this node is missing: look at the {n} ranks on other nodes"),
+            (n, 0) => format!("no rank of this node is missing: look at the {n} ranks on other nodes"),
+            (n, inert) => format!(
+                "look at the {inert} more here in which the library is inert, which tell nothing, and at the {n} ranks on other nodes"
+            ),
         };
         format!(
             "Communicator {name} has not completed sequence {sequence} for {seconds:.0} s although all {} ranks here have issued it; {others}.",
@@ -93,8 +96,12 @@ fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
 fn blocked_host(case: &Case<'_>, group: &Group<'_>, place: usize, seconds: f64) -> Condition {
     let name = group.name();
     let host = group.judged().nth(place).map_or_else(|| "a rank".to_owned(), who);
+    let unless = match group.inert() {
+        0 => String::new(),
+        n => format!(", unless the library is inert in it ({n} here)"),
+    };
     let text = format!(
-        "{} has been inside a message of communicator {name}, or its end, for {seconds:.0} s, and no rank here is behind in a collective; look at the rank at the other end, the network and the devices.",
+        "{} has been inside a message of communicator {name}, or its end, for {seconds:.0} s, and no rank here is behind in a collective{unless}; look at the rank at the other end, the network and the devices.",
         sentence(&host),
     );
     condition(case, FindingKind::Hang, name.clone(), name, Vec::new(), None, text)
@@ -114,6 +121,8 @@ fn dead<'a>(
         let behind = group.verdict.behind.get(place).copied().flatten();
         let gone_ns = case.now_ns.saturating_sub(member.process.gone_ns);
         let waited_for = behind.is_some_and(|behind| behind.for_ns > late_after_ns);
+        // It may have ended its own as the others did, and not have said so.
+        let missed = missed && (!member.is_inert() || group.judged().any(Member::is_open));
         let missed = missed || failed_around(member.process.gone_ns);
         (waited_for || (missed && gone_ns >= late_after_ns)).then(|| dead_one(case, group, member))
     })
@@ -138,13 +147,18 @@ fn dead_one(case: &Case<'_>, group: &Group<'_>, member: &Member<'_>) -> Conditio
     let name = group.name();
     let others =
         if group.is_open() { "which the others still have" } else { "and the others have ended it since" };
+    let how = if member.is_inert() {
+        "ended; the library was inert in it and saw no end of"
+    } else {
+        "ended without ending"
+    };
     let text = format!(
-        "{} ended without ending communicator {name}, {others}; its own log should say why, and the job must be restarted.",
+        "{} {how} communicator {name}, {others}; its own log should say why, and the job must be restarted.",
         sentence(&who(member)),
     );
     let about = format!("{name}/{}", member.id);
     let ranks = member.process.rank.into_iter().collect();
-    let sequence = Some(member.communicator.issued.saturating_add(1));
+    let sequence = (!member.is_inert()).then(|| member.communicator.issued.saturating_add(1));
     condition(case, FindingKind::DeadProcess, about, name, ranks, sequence, text)
 }
 
@@ -201,7 +215,8 @@ fn inaccurate(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
                 && class.vnmse.is_some_and(|known| (known - vnmse).abs() <= 1e-6 * known.abs())
         })
     };
-    let compresses = group.judged().filter(|member| member.communicator.sums.compressed_calls > 0);
+    let tells = group.judged().filter(|member| !member.is_inert());
+    let compresses = tells.filter(|member| member.communicator.sums.compressed_calls > 0);
     let above = compresses.filter_map(|member| Some((member, member.communicator.vnmse?)));
     let above = above.filter(|(_, vnmse)| vnmse.is_finite() && *vnmse > MAX_VNMSE && !refused(*vnmse));
     let (member, vnmse) = above.max_by(|(_, a), (_, b)| a.total_cmp(b))?;

@@ -30,8 +30,9 @@ impl Decisions {
     pub(crate) fn take(&mut self, json: &str) {
         let Ok(record) = serde_json::from_str::<Record>(json) else { return };
         self.told += 1;
-        if let Some(name) = &record.class {
-            self.settle(name, &record);
+        match &record.class {
+            Some(name) => self.settle(name, &record),
+            None => self.settle_all(&record),
         }
         if self.records.iter().any(|known| is_same(known, &record)) {
             return;
@@ -57,7 +58,7 @@ impl Decisions {
         let key =
             (record.communicator.clone(), name.collective.clone(), name.datatype.clone(), name.from_bytes);
         let known = self.classes.get(&key).map(|held| &held.class);
-        if known.is_some_and(|known| known.index > record.index) {
+        if known.is_some_and(|known| is_older(record, known)) {
             return;
         }
         let class = class(name, record, known);
@@ -67,9 +68,25 @@ impl Decisions {
             oldest.map(|key| self.classes.remove(&key));
         }
     }
+
+    /// An operator's order, an error or distrust leaves everything to the vendor. Classes that go on after it are told
+    /// one by one; of what shadow mode measured nothing is told again, and it was never more than what would be.
+    fn settle_all(&mut self, record: &Record) {
+        if record.decision != Decision::Vendor {
+            return;
+        }
+        let classes = self.classes.values_mut().map(|held| &mut held.class);
+        for class in classes.filter(|class| class.communicator == record.communicator) {
+            if !is_older(record, class) && !is_shadow(class) {
+                class.decision = word(record.decision).into();
+                class.reason.clone_from(&record.reason);
+                class.index = record.index.or(class.index);
+            }
+        }
+    }
 }
 
-/// Numbers that this record does not repeat are those of the last one.
+/// What this record does not repeat is that of the last one.
 fn class(name: &ClassName, record: &Record, known: Option<&Class>) -> Class {
     Class {
         communicator: record.communicator.clone(),
@@ -83,8 +100,17 @@ fn class(name: &ClassName, record: &Record, known: Option<&Class>) -> Class {
         vnmse: record.vnmse.or(known.and_then(|known| known.vnmse)),
         ours_us: record.ours_us.or(known.and_then(|known| known.ours_us)),
         vendor_us: record.vendor_us.or(known.and_then(|known| known.vendor_us)),
-        index: record.index,
+        index: record.index.or(known.and_then(|known| known.index)),
     }
+}
+
+/// What holds from no call on is told at once, and is the newest.
+fn is_older(record: &Record, known: &Class) -> bool {
+    record.index.is_some_and(|index| known.index.is_some_and(|known| known > index))
+}
+
+fn is_shadow(class: &Class) -> bool {
+    [Decision::Would, Decision::WouldNot].map(word).contains(&class.decision.as_ref())
 }
 
 fn is_same(known: &Record, record: &Record) -> bool {
@@ -110,61 +136,4 @@ fn word(decision: Decision) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn json(rank: u32, index: u64, from_bytes: u64, decision: &str, speedup: Option<f64>) -> String {
-        let speedup = speedup.map_or(String::new(), |speedup| format!(r#","speedup":{speedup}"#));
-        format!(
-            r#"{{"communicator":"00000000000000aa","rank":{rank},"ranks":4,"index":{index},"class":{{"collective":"AllReduce","datatype":"bfloat16","from_bytes":{from_bytes}}},"decision":"{decision}","reason":"because"{speedup}}}"#
-        )
-    }
-
-    #[test]
-    fn what_every_rank_tells_is_kept_once_and_the_newest_holds() {
-        let mut decisions = Decisions::default();
-        for rank in 0..4 {
-            decisions.take(&json(rank, 8, 4096, "trial", None));
-            decisions.take(&json(rank, 64, 4096, "compressed", Some(1.7)));
-        }
-        assert_eq!(decisions.records().len(), 2);
-        let classes = decisions.classes();
-        assert_eq!((classes.len(), classes[0].decision.as_ref()), (1, "compressed"));
-        assert_eq!((classes[0].speedup, classes[0].index), (Some(1.7), Some(64)));
-    }
-
-    #[test]
-    fn a_frozen_class_keeps_the_numbers_of_its_trial() {
-        let mut decisions = Decisions::default();
-        decisions.take(&json(0, 64, 4096, "compressed", Some(1.7)));
-        decisions.take(&json(0, 90, 4096, "frozen", None));
-        let class = &decisions.classes()[0];
-        assert_eq!((class.decision.as_ref(), class.speedup), ("frozen", Some(1.7)));
-    }
-
-    #[test]
-    fn a_withdrawn_proposal_changes_no_class() {
-        let mut decisions = Decisions::default();
-        decisions.take(&json(0, 64, 4096, "vendor", Some(0.9)));
-        decisions.take(&json(0, 90, 4096, "withdrawn", None));
-        assert_eq!(decisions.classes()[0].decision, "vendor");
-    }
-
-    #[test]
-    fn what_is_no_record_is_left_out_and_thousands_stay_bounded() {
-        let mut decisions = Decisions::default();
-        for hostile in ["", "{}", "null", r#"{"communicator":1}"#, &json(0, 1, 2, "nonsense", None)] {
-            decisions.take(hostile);
-        }
-        assert!(decisions.records().is_empty());
-        (0..5000).for_each(|from| decisions.take(&json(0, from, from, "vendor", Some(1e308))));
-        assert_eq!((decisions.records().len(), decisions.classes().len()), (RECORDS, CLASSES));
-    }
-
-    #[test]
-    fn words_are_those_of_the_records() {
-        for decision in [Decision::Vendor, Decision::WouldNot, Decision::Withdrawn, Decision::Resumed] {
-            assert_eq!(serde_json::to_value(decision).expect("a word"), word(decision));
-        }
-    }
-}
+mod tests;

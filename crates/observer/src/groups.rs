@@ -43,7 +43,7 @@ pub(crate) struct Group<'a> {
     pub(crate) members: Vec<Member<'a>>,
     pub(crate) verdict: Verdict,
     pub(crate) comparison: Comparison,
-    /// The members that `verdict` and `comparison` are about, by their place in `members`.
+    /// The members that `verdict` is about, by their place in `members`; first those that `comparison` is about.
     pub(crate) judged: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Member<'_> {
     }
 
     /// The library counts nothing there any more: what its file says stands still while the job goes on.
-    fn is_inert(&self) -> bool {
+    pub(crate) fn is_inert(&self) -> bool {
         self.process.snapshot.state == State::Inert
     }
 }
@@ -153,15 +153,18 @@ impl Groups {
 
 impl Known {
     fn look<'a>(&mut self, key: Key, members: Vec<Member<'a>>, now_ns: u64, hang_after_ns: u64) -> Group<'a> {
-        let is_judged = |place: &usize| {
+        let tells = |place: &usize| {
             let member = &members[*place];
             (member.is_open() || member.is_dead()) && !member.is_inert()
         };
-        let judged: Vec<usize> = (0..members.len()).filter(is_judged).collect();
-        let live: Vec<&Communicator> = judged.iter().map(|place| members[*place].communicator).collect();
-        let comparison = arrivals::compare(&live, self.compared);
+        let mut judged: Vec<usize> = (0..members.len()).filter(tells).collect();
+        let told: Vec<&Communicator> = judged.iter().map(|place| members[*place].communicator).collect();
+        let comparison = arrivals::compare(&told, self.compared);
         self.compared = comparison.newest;
         self.follow(judged.iter().map(|place| &members[*place]), now_ns);
+        // That its process is gone is known of an inert one too.
+        let is_lost = |place: &usize| members[*place].is_dead() && members[*place].is_inert();
+        judged.extend((0..members.len()).filter(is_lost));
         let standings: Vec<Standing<'a>> =
             judged.iter().map(|place| self.standing(&members[*place])).collect();
         let verdict = judge(&standings, now_ns, hang_after_ns);
@@ -187,6 +190,7 @@ impl Known {
         Standing {
             communicator: member.communicator,
             dead: member.is_dead(),
+            inert: member.is_inert(),
             stopped: member.process.state == ProcessState::Stopped,
             absent_since_ns: member.process.absent_since_ns(),
             in_flight_since_ns: member.process.in_flight_since_ns(member.communicator),

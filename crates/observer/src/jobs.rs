@@ -1,5 +1,7 @@
-//! Which process belongs to which job, and what is remembered of jobs and ranks. Ended ranks stay in the sums;
-//! of many, the oldest are added up without their number. Bounded.
+//! Jobs and ranks, and what is remembered of them; which process belongs to which is `placing`'s business. Ended
+//! ranks stay in the sums; of many, the oldest are added up without their number. Bounded.
+
+mod placing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,45 +88,18 @@ impl Jobs {
         }
     }
 
-    /// Gives the process its job, and again when a communicator shows with whom it belongs.
-    pub(crate) fn assign(&mut self, process: &mut Process) {
-        let name = job_name(process);
-        let uid = process.snapshot.uid;
-        let names: Vec<u64> = names(process).collect();
-        let same = self.of_name(uid, &name);
-        if process.settled && same.len() < 2 {
-            return;
-        }
-        let shares = |number: &&u64| {
-            self.by_number.get(number).is_some_and(|job| names.iter().any(|name| job.names.contains(name)))
-        };
-        let free = |number: &&u64| {
-            self.by_number
-                .get(number)
-                .is_some_and(|job| process.rank.is_none() || !job.live.contains(&process.rank))
-        };
-        // It was free for a process whose rank was not known yet; with the rank it may be another's.
-        let known = process.settled || names.is_empty() || process.rank == process.assigned_as;
-        let kept = same.iter().find(|number| **number == process.job && (known || free(number)));
-        let found = same.iter().find(shares).or(kept).or(same.iter().find(free)).copied();
-        process.job = found.unwrap_or_else(|| self.make(name, uid));
-        process.settled |= !names.is_empty();
-        process.assigned_as = process.rank;
-        if let Some(job) = self.by_number.get_mut(&process.job) {
-            job.names.extend(names);
-            job.live.insert(process.rank);
-        }
-    }
-
     /// Adds what the process grew by to its rank and its job.
     pub(crate) fn add(&mut self, process: &Process, now: Now) {
         let Some(job) = self.by_number.get_mut(&process.job) else { return };
         job.sum.add(&process.grown);
-        let started = process.snapshot.started_unix_ms;
-        let anew = job.started_unix_ms == 0 || job.ended.take().is_some();
-        job.started_unix_ms = if anew { started } else { job.started_unix_ms.min(started) };
+        // What an earlier run left behind says nothing about the one that runs.
+        if process.is_live() || job.live.is_empty() {
+            let started = process.snapshot.started_unix_ms;
+            let anew = job.started_unix_ms == 0 || job.ended.take().is_some();
+            job.started_unix_ms = if anew { started } else { job.started_unix_ms.min(started) };
+            job.facts = facts(process);
+        }
         job.last_alive_ns = job.last_alive_ns.max(process.alive_ns);
-        job.facts = facts(process);
         let rank = job.ranks.entry(process.rank).or_default();
         rank.sum.add(&process.grown.clone().without_histograms());
         rank.last_seen_ns = now.ns;
@@ -139,17 +114,13 @@ impl Jobs {
     pub(crate) fn settle(&mut self, processes: &BTreeMap<u64, Process>, now: Now) {
         for job in self.by_number.values_mut() {
             job.names.clear();
-            job.live.clear();
             job.storms.forget(now.ns);
         }
-        for process in processes.values() {
-            let Some(job) = self.by_number.get_mut(&process.job) else { continue };
-            if process.is_live() {
-                job.names.extend(names(process));
-                job.live.insert(process.rank);
-            } else if let Some(rank) = job.ranks.get_mut(&process.rank) {
-                rank.ended_ns = rank.ended_ns.max(process.alive_ns);
-            }
+        self.count_in(processes);
+        for process in processes.values().filter(|process| !process.is_live()) {
+            let job = self.by_number.get_mut(&process.job);
+            let Some(rank) = job.and_then(|job| job.ranks.get_mut(&process.rank)) else { continue };
+            rank.ended_ns = rank.ended_ns.max(process.alive_ns);
         }
         for job in self.by_number.values_mut() {
             job.forget_numbers();

@@ -1,13 +1,13 @@
 //! Claims about whom a look counts on: ranks that tell nothing any more, numbers that nobody has any more, and programs
 //! of one name, with made-up readings.
 
-use airamp_telemetry::State;
 use airamp_telemetry::snapshot::{Arrival, Communicator};
+use airamp_telemetry::{Ended, State};
 
 use crate::conditions::Limits;
 use crate::made_up::{communicator, reading, snapshot};
 use crate::reading::{Now, Reading};
-use crate::view::{FindingKind, Node, ProcessState};
+use crate::view::{Finding, FindingKind, Node, ProcessState};
 use crate::world::World;
 
 const S: u64 = 1_000_000_000;
@@ -56,17 +56,93 @@ fn a_rank_that_became_inert_is_neither_late_nor_missing_while_its_job_goes_on() 
 #[test]
 fn a_hang_beside_a_rank_that_became_inert_sends_one_to_look_at_it() {
     let mut world = world();
-    let waits = || {
-        let mut waits = member(0, 4, 2);
-        let own = &mut waits.snapshot.communicators[0];
-        (own.inside, own.inside_since_ns) = (1, 3 * S);
-        waits
-    };
-    world.look(vec![waits(), inert(1)], at(4));
-    let node = world.look(vec![waits(), inert(1)], at(20)).node;
+    world.look(vec![waiting(0, 4), inert(1)], at(4));
+    let node = world.look(vec![waiting(0, 4), inert(1)], at(20)).node;
     let [hang] = &node.findings[..] else { panic!("{:#?}", node.findings) };
     assert_eq!((hang.kind, hang.ranks.as_slice()), (FindingKind::Hang, &[][..]));
     assert!(hang.text.contains("look at the 1 more in which the library is inert"), "{}", hang.text);
+}
+
+#[test]
+fn a_hang_beside_a_rank_that_became_inert_says_so_although_other_nodes_have_ranks_too() {
+    let mut world = world();
+    let found = |world: &mut World, in_message: bool, second: u64| {
+        let mut waits = waiting(0, 4);
+        let own = &mut waits.snapshot.communicators[0];
+        (own.inside_other, own.facts.ranks) = (in_message, 5);
+        let node = world.look(vec![waits, inert(1)], at(second)).node;
+        let [hang] = &node.findings[..] else { panic!("{:#?}", node.findings) };
+        hang.text.clone()
+    };
+    let text = found(&mut world, false, 20);
+    let both = "the 1 more here in which the library is inert, which tell nothing, and at the 3 ranks on other nodes";
+    assert!(text.contains(both), "{text}");
+    let text = found(&mut self::world(), true, 20);
+    assert!(text.contains("behind in a collective, unless the library is inert in it (1 here)"), "{text}");
+}
+
+/// Who issued that in the second second, and has been inside the next call since the third.
+fn waiting(rank: i32, issued: u64) -> Reading {
+    let mut waits = member(rank, issued, 2);
+    let own = &mut waits.snapshot.communicators[0];
+    (own.inside, own.inside_since_ns) = (1, 3 * S);
+    waits
+}
+
+/// What is found from the thirtieth second on of one that became inert at the first and is gone at the third.
+fn found_of_an_inert_one_that_died(others: impl Fn(u64) -> Vec<Reading>) -> Vec<Finding> {
+    let mut world = world();
+    world.look(others(2).into_iter().chain([inert(1)]).collect(), at(2));
+    world.look(others(3).into_iter().chain([ended(inert(1))]).collect(), at(3));
+    (4..30).for_each(|second| drop(world.look(others(second), at(second))));
+    world.look(others(30), at(30)).node.findings
+}
+
+#[test]
+fn a_rank_that_became_inert_and_dies_is_named_dead_and_nobody_says_that_none_is_missing() {
+    let found = found_of_an_inert_one_that_died(|_| vec![waiting(0, 40)]);
+    let [dead] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!((dead.kind, dead.ranks.as_slice()), (FindingKind::DeadProcess, &[1][..]));
+    assert_eq!(dead.sequence, None, "it counted no further when it became inert");
+    assert!(dead.text.contains("the library was inert in it"), "{}", dead.text);
+}
+
+#[test]
+fn a_rank_that_became_inert_and_ends_after_the_others_ended_their_communicator_is_dead_only_if_calls_failed()
+{
+    for errors in [vec![], vec![(6, 1)]] {
+        let found = found_of_an_inert_one_that_died(|second| {
+            let mut over = member(0, 40, 1);
+            let own = &mut over.snapshot.communicators[0];
+            (own.ended, own.ended_ns, own.poisoned) = (Some(Ended::Destroyed), 2 * S, 1);
+            over.snapshot.errors = if second > 2 { errors.clone() } else { Vec::new() };
+            vec![over]
+        });
+        let dead = found.iter().any(|finding| finding.kind == FindingKind::DeadProcess);
+        assert_eq!(dead, !errors.is_empty(), "{found:#?}");
+    }
+}
+
+#[test]
+fn who_is_behind_only_since_one_died_that_was_inert_is_not_named() {
+    let found = found_of_an_inert_one_that_died(|_| {
+        let mut ahead = member(0, 41, 2);
+        ahead.snapshot.communicators[0].issued_ns += S / 2;
+        ahead.snapshot.communicators[0].arrivals[0].at_ns += S / 2;
+        vec![ahead, member(2, 40, 2)]
+    });
+    let named: Vec<_> = found.iter().map(|finding| (finding.kind, finding.ranks.clone())).collect();
+    assert_eq!(named, [(FindingKind::DeadProcess, vec![1])]);
+}
+
+#[test]
+fn the_arrivals_of_others_are_compared_beside_one_that_was_inert_and_died() {
+    let mut world = world();
+    let late = |rank: i32, second: u64| member(rank, 50, second);
+    world.look(vec![ended(inert(1)), member(0, 40, 2), member(2, 40, 2)], at(3));
+    let node = world.look(vec![late(0, 4), late(2, 7)], at(8)).node;
+    let lags: Vec<_> = node.jobs[0].ranks.iter().map(|rank| rank.lag_s).collect();
+    assert_eq!(lags, [Some(0.0), None, Some(3.0)]);
 }
 
 fn states(node: &Node) -> Vec<(Option<u32>, ProcessState)> {
@@ -149,6 +225,65 @@ fn a_rank_that_ends_while_others_that_were_there_live_on_is_gone() {
     assert_eq!(states(&node)[1], (Some(1), ProcessState::Gone), "nothing more can be read of it");
 }
 
+fn labels(node: &Node) -> Vec<(&str, u64)> {
+    node.jobs.iter().map(|job| (job.label.as_str(), job.ranks_here)).collect()
+}
+
+#[test]
+fn what_a_jobs_last_run_left_takes_neither_its_name_nor_its_ranks_in_a_first_look() {
+    let left = || (0..3).map(|rank| ended(of_run(1, rank)));
+    let runs = || (0..2).map(|rank| of_run(2, rank));
+    for gone_first in [true, false] {
+        let mut readings: Vec<Reading> = runs().chain(left()).collect();
+        for one in &mut readings {
+            one.snapshot.started_unix_ms = one.snapshot.started_ns / 1_000_000;
+        }
+        if gone_first {
+            readings.reverse();
+        }
+        let mut world = world();
+        let node = world.look(readings, at(52)).node;
+        assert_eq!(labels(&node), [("job", 2)]);
+        let (running, left) = (ProcessState::Running, ProcessState::Left);
+        assert_eq!(states(&node), [(Some(0), running), (Some(1), running), (Some(2), left)]);
+        assert_eq!((node.jobs[0].started_unix_ms, node.jobs[0].ranks[0].pid), (50_000, 200));
+        assert_eq!(labels(&world.look(runs().collect(), at(53)).node), [("job", 2)]);
+    }
+}
+
+#[test]
+fn a_job_that_ends_and_runs_again_between_two_looks_keeps_its_name() {
+    let first = || (0..2).map(|rank| of_run(1, rank));
+    let second = || (0..2).map(|rank| of_run(2, rank));
+    for lost in [false, true] {
+        let mut world = world();
+        world.look(first().collect(), at(50));
+        let readings = if lost {
+            world.lose(&[of_run(1, 0).id, of_run(1, 1).id], at(51));
+            second().collect()
+        } else {
+            second().chain(first().map(ended)).collect()
+        };
+        assert_eq!(labels(&world.look(readings, at(51)).node), [("job", 2)]);
+    }
+}
+
+#[test]
+fn a_dead_rank_is_in_the_job_whose_communicator_it_had_whoever_has_its_number_elsewhere() {
+    let dead = || ended(known_by(2, 0));
+    let others = || [known_by(1, 0), known_by(1, 1), known_by(2, 1)];
+    for place in 0..4 {
+        let mut readings = Vec::from(others());
+        readings.insert(place, dead());
+        let mut world = world();
+        world.look(readings, at(1));
+        let node = world.look(others().into(), at(10)).node;
+        assert_eq!(labels(&node), [("none", 2), ("none#2", 1)], "{place}");
+        assert_eq!(kinds(&node), [], "one of two is no majority");
+        assert_eq!(node.jobs[1].communicators[0].ranks.len(), 2);
+    }
+}
+
 #[test]
 fn a_program_that_was_seen_before_its_first_communicator_is_no_part_of_one_with_the_same_name() {
     let mut world = world();
@@ -173,6 +308,62 @@ fn processes_that_were_seen_before_their_first_communicator_are_one_job() {
     assert_eq!(node.jobs.len(), 1);
     let node = world.look((0..2).map(|rank| known_by(1, rank)).collect(), at(3)).node;
     assert_eq!((node.jobs.len(), node.jobs[0].ranks.len()), (1, 2));
+}
+
+/// Both ranks of two programs without a job's name, each rank known from the environment.
+fn two_programs() -> [Reading; 4] {
+    [(1, 0), (2, 1), (1, 1), (2, 0)].map(|(program, rank)| {
+        let mut one = known_by(program, rank);
+        one.snapshot.identity.world_rank = rank;
+        one
+    })
+}
+
+#[test]
+fn two_programs_that_were_seen_before_their_first_communicators_are_told_apart_by_these() {
+    for seen_before in 0..5 {
+        let mut world = world();
+        let mut before = Vec::from(two_programs());
+        before.truncate(seen_before);
+        before.iter_mut().for_each(|one| one.snapshot.communicators.clear());
+        world.look(before, at(1));
+        for second in 2..4 {
+            let node = world.look(two_programs().into(), at(second)).node;
+            assert_eq!(labels(&node), [("none", 2), ("none#2", 2)], "{seen_before} seen before");
+            for job in node.jobs {
+                let names: Vec<_> =
+                    job.communicators.iter().map(|one| (&one.name, one.ranks.len())).collect();
+                assert_eq!(names.len(), 1, "{names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_of_one_job_that_share_communicators_in_a_chain_are_one_job() {
+    let chained = [(0, [1, 2]), (3, [8, 9]), (2, [3, 8]), (1, [2, 3])].map(|(rank, shared)| {
+        let mut one = known_by(1, rank);
+        let parts =
+            shared.iter().zip(0..).map(|(name, slot)| Communicator { slot, ..communicator(*name, 0, 2) });
+        one.snapshot.communicators = parts.collect();
+        one
+    });
+    let node = world().look(chained.into(), at(1)).node;
+    assert_eq!(labels(&node), [("none", 4)]);
+}
+
+#[test]
+fn a_process_that_has_a_job_keeps_it_from_another_program_whose_communicator_comes_in_the_same_look() {
+    let mut world = world();
+    let mut first = Vec::from(two_programs());
+    let other = first.remove(3);
+    first.truncate(1);
+    first[0].snapshot.communicators.clear();
+    let id = first[0].id;
+    world.look(first, at(1));
+    let [own, ..] = two_programs();
+    world.look(vec![other, own], at(2));
+    assert_eq!(world.processes_of("none").iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id]);
 }
 
 #[test]

@@ -18,8 +18,6 @@ pub(crate) struct Process {
     pub(crate) job: u64,
     /// A communicator has shown with whom it belongs; only another one can show that it is more.
     pub(crate) settled: bool,
-    /// With which it was given its job.
-    pub(crate) assigned_as: Option<u32>,
     pub(crate) rank: Option<u32>,
     /// What it grew by at this look.
     pub(crate) grown: Tally,
@@ -54,7 +52,6 @@ impl Process {
             user: reading.user.clone(),
             job: 0,
             settled: false,
-            assigned_as: None,
             rank: None,
             grown: Tally::default(),
             grown_lately: false,

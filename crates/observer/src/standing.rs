@@ -13,6 +13,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) communicator: &'a Communicator,
     /// Its process is gone, and it was not ended.
     pub(crate) dead: bool,
+    /// It counts no further, wherever it came.
+    pub(crate) inert: bool,
     /// Its process is stopped: it takes no part in what it has issued either.
     pub(crate) stopped: bool,
     /// Of one that is dead or stopped: when it was last seen to be neither.
@@ -53,7 +55,8 @@ pub(crate) struct Hung {
 /// A collective in which one member is dead or stopped completes for some of the others and not for the rest, who then
 /// issue nothing further: whoever fell behind only since is a victim of it, and is not named.
 pub(crate) fn judge(members: &[Standing<'_>], now_ns: u64, hang_after_ns: u64) -> Verdict {
-    let furthest = members.iter().map(Standing::reach).max().unwrap_or(0);
+    let told = members.iter().filter(|member| !member.inert);
+    let furthest = told.map(Standing::reach).max().unwrap_or(0);
     let absent_since = members.iter().filter_map(|member| member.absent_since_ns).min();
     let own_fault = |member: &Standing<'_>, behind: &Behind| {
         let began = now_ns.saturating_sub(behind.for_ns);
@@ -102,7 +105,7 @@ impl Standing<'_> {
 /// For how long the first of the others has waited at the sequence that this one has not come to.
 fn behind(member: &Standing<'_>, all: &[Standing<'_>], furthest: u64, now_ns: u64) -> Option<Behind> {
     let reach = member.reach();
-    if reach >= furthest {
+    if member.inert || reach >= furthest {
         return None;
     }
     let sequence = reach.saturating_add(1);
@@ -188,6 +191,7 @@ mod tests {
         Standing {
             communicator,
             dead: false,
+            inert: false,
             stopped: false,
             absent_since_ns: None,
             in_flight_since_ns: None,
@@ -277,6 +281,17 @@ mod tests {
         let mut members = [standing(&ahead), standing(&dead)];
         members[1].dead = true;
         assert_eq!(judge(&members, 31 * S, LIMIT).hung.map(|hung| hung.missing), Some(vec![1]));
+    }
+
+    #[test]
+    fn a_dead_rank_that_was_inert_is_behind_nobody_and_nobody_behind_it() {
+        for (told, stale) in [(8, 7), (7, 8)] {
+            let (told, stale) = (at(told, 19 * S), at(stale, 20 * S));
+            let mut members = [standing(&told), standing(&stale)];
+            (members[1].dead, members[1].inert) = (true, true);
+            let nobody = Verdict { behind: vec![None; 2], ..Verdict::default() };
+            assert_eq!(judge(&members, 31 * S, LIMIT), nobody);
+        }
     }
 
     /// Rank 2 is dead in a collective that completed for the first rank and not for the second.

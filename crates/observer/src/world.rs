@@ -64,11 +64,18 @@ impl World {
     }
 
     /// Processes that no reading is about stay as they were.
-    pub(crate) fn look(&mut self, readings: Vec<Reading>, now: Now) -> Looked {
+    pub(crate) fn look(&mut self, mut readings: Vec<Reading>, now: Now) -> Looked {
         let elapsed_s = if self.last_look_ns == 0 { 0.0 } else { now.seconds_since(self.last_look_ns) };
         self.jobs.begin_look(elapsed_s);
         let mut grown = Tally::default();
         let mut samples = BTreeMap::new();
+        for reading in &mut readings {
+            let process = self.processes.entry(reading.id).or_insert_with(|| Process::new(reading));
+            process.take(reading, self.last_look_ns, now);
+        }
+        // Who belongs together shows when all were read.
+        let read: Vec<u64> = readings.iter().map(|reading| reading.id).collect();
+        self.jobs.assign(&mut self.processes, &read);
         for reading in readings {
             self.take(reading, &mut grown, &mut samples, now);
         }
@@ -115,14 +122,12 @@ impl World {
 
     fn take(
         &mut self,
-        mut reading: Reading,
+        reading: Reading,
         grown: &mut Tally,
         samples: &mut BTreeMap<u64, Vec<Sample<Sampled>>>,
         now: Now,
     ) {
-        let process = self.processes.entry(reading.id).or_insert_with(|| Process::new(&reading));
-        process.take(&mut reading, self.last_look_ns, now);
-        self.jobs.assign(process);
+        let Some(process) = self.processes.get_mut(&reading.id) else { return };
         self.jobs.add(process, now);
         self.sum.add(&process.grown.clone().without_histograms());
         if process.grown_lately {
