@@ -173,11 +173,8 @@ impl Leader {
                 changes.refuse(rank, *number, *reserved, &self.linked, out)
             }
             ToLeader::Ask { number } => changes.ask(rank, *number, &self.linked, out),
-            // Its link was lost before it heard that all are connected.
-            ToLeader::Connected(Ok(())) => {
-                out.push(LeaderAction::Send(rank, ToMember::Begin));
-                true
-            }
+            // Said again over a new link, by which it has been told that all are.
+            ToLeader::Connected(Ok(())) => true,
             ToLeader::Report(_) | ToLeader::Order(_) if self.closed => true,
             ToLeader::Report(report) => {
                 out.push(LeaderAction::Report(rank, report.clone()));
@@ -207,7 +204,7 @@ impl Leader {
         self.linked.insert(rank);
         match self.phase {
             Phase::Gathering(_) => self.gathered(Ok(()), out),
-            _ => self.tell_the_end(rank, out),
+            _ => self.tell_how_it_stands(rank, out),
         }
     }
 
@@ -329,8 +326,10 @@ impl Leader {
         out.push(LeaderAction::Closed { reason: one_line(reason) });
     }
 
-    fn tell_the_end(&self, rank: Rank, out: &mut Actions) {
+    /// To a rank that may have missed it, before anything else goes to it: one that is not on yet expects no change.
+    fn tell_how_it_stands(&self, rank: Rank, out: &mut Actions) {
         let message = match &self.phase {
+            Phase::On(_) => ToMember::Begin,
             Phase::Off { reason } => ToMember::Off { reason: reason.clone() },
             Phase::Broken { reason } => ToMember::Broken { reason: reason.clone() },
             _ => return,

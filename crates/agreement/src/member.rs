@@ -3,12 +3,14 @@
 //! verdict or an error ends. Changes after creation are in `standing`.
 
 mod events;
+mod ordered;
 mod standing;
 #[cfg(test)]
 mod tests;
 
-use crate::message::{At, Capable, Hello, MOST_REPORT_BYTES, Order, Plan, ToLeader, ToMember, one_line};
+use crate::message::{At, Capable, Hello, MOST_REPORT_BYTES, Plan, ToLeader, ToMember, one_line};
 pub use events::{MemberAction, MemberEvent, MemberTimer, Settled};
+use ordered::Ordered;
 use standing::Standing;
 use std::mem;
 
@@ -16,8 +18,7 @@ use std::mem;
 pub struct Member {
     hello: Hello,
     linked: bool,
-    /// An operator's, not yet told to the leader.
-    order: Option<Order>,
+    order: Option<Ordered>,
     phase: Phase,
 }
 
@@ -97,6 +98,7 @@ impl Member {
         let mut out = Outbox { linked: self.linked, actions: Vec::new() };
         let before = self.phase.timer();
         self.take(event, &mut out);
+        self.order.take_if(|order| out.actions.iter().any(|action| order.is_heard(action)));
         let after = self.phase.timer();
         if before != after {
             out.actions.extend(before.map(MemberAction::Stop));
@@ -123,7 +125,7 @@ impl Member {
                 }
             }
             MemberEvent::Order(order) => {
-                self.order = Some(order);
+                self.order = Some(Ordered::new(order));
                 self.pass_order_on(out);
             }
             MemberEvent::TimeIsUp(timer) => self.time_is_up(timer, out),
@@ -145,6 +147,7 @@ impl Member {
     }
 
     fn link_lost(&mut self, out: &mut Outbox) {
+        self.order.iter_mut().for_each(Ordered::link_lost);
         match &mut self.phase {
             Phase::Preparing | Phase::Ready => self.give_up("the connection to rank 0 was lost", out),
             Phase::On(standing) => standing.link_lost(),
@@ -311,7 +314,8 @@ impl Member {
 
     fn pass_order_on(&mut self, out: &mut Outbox) {
         if out.linked && matches!(self.phase, Phase::On(_)) {
-            self.order.take().into_iter().for_each(|order| out.say(ToLeader::Order(order)));
+            let order = self.order.as_mut().and_then(Ordered::take);
+            order.into_iter().for_each(|order| out.say(ToLeader::Order(order)));
         }
     }
 }

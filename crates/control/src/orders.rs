@@ -5,9 +5,9 @@ use crate::wire::{self, Frames};
 use airamp_agreement::{Order, PROTOCOL};
 use mio::net::UnixListener;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, DirEntry, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +15,11 @@ use std::time::Duration;
 /// A process that does not answer in this time is left out.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ENDING: &str = "sock";
+
+/// A socket that is just being made refuses too; none takes this long.
+const MADE_WITHIN: Duration = Duration::from_secs(60);
+/// Of old sockets a process looks at so many. Those of living processes are among them.
+const MOST_LOOKS: usize = 128;
 
 /// What one process said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +159,7 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => check(folder)?,
     }
+    clear_away(folder);
     // Processes of other containers may have the same number and the same folder.
     for again in 0..8 {
         let name = match again {
@@ -174,6 +180,28 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
         }
     }
     Err(ErrorKind::AddrInUse.into())
+}
+
+/// Removes sockets that ended processes left behind: nobody else does unless an order is given, and few ever are. Never waits.
+fn clear_away(folder: &Path) {
+    let Ok(files) = fs::read_dir(folder) else { return };
+    let old = files.flatten().filter(is_an_old_socket).map(|file| file.path());
+    for path in old.take(MOST_LOOKS) {
+        // Not the standard library's, which waits where a process has stopped and takes no connections.
+        let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
+        if mio::net::UnixStream::connect(&path).is_err_and(refused) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn is_an_old_socket(file: &DirEntry) -> bool {
+    let named = Path::new(&file.file_name()).extension().is_some_and(|ending| ending == ENDING);
+    let is_old = |found: &Metadata| {
+        let age = found.modified().ok().and_then(|made| made.elapsed().ok());
+        found.file_type().is_socket() && age.is_some_and(|age| age > MADE_WITHIN)
+    };
+    named && file.metadata().is_ok_and(|found| is_old(&found))
 }
 
 /// A folder that others could write to, or that is theirs, is not used.

@@ -6,8 +6,9 @@ use airamp_agreement::{Order, Settled};
 use airamp_control::{Invitation, Options, orders};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::process::Command;
 use support::*;
 
 fn private_folder() -> tempfile::TempDir {
@@ -86,6 +87,62 @@ fn what_a_process_left_behind_is_cleared_away_and_what_does_not_answer_left_out(
     eventually("the order", || players[0].brain.has_heard("order Off"));
     assert!(!folder.path().join("1.sock").exists());
     assert!(folder.path().join("notes.txt").exists());
+}
+
+/// As old as the epoch, whatever it is.
+fn age(path: &Path) {
+    assert!(Command::new("touch").args(["-d", "@0"]).arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_process_that_makes_its_socket_clears_away_what_ended_ones_left_and_nothing_else() {
+    let folder = private_folder();
+    let path = |name: &str| folder.path().join(name);
+    let _living = UnixListener::bind(path("1.sock")).unwrap();
+    for dead in ["2.sock", "3-1.sock", "4.sock", "5.other"] {
+        drop(UnixListener::bind(path(dead)).unwrap());
+    }
+    fs::write(path("6.sock"), "no socket").unwrap();
+    // One that is just being made does not listen yet.
+    for old in ["1.sock", "2.sock", "3-1.sock", "5.other", "6.sock"] {
+        age(&path(old));
+    }
+    let (_hubs, _players) = two_on(folder.path(), "training");
+    let left =
+        ["1.sock", "2.sock", "3-1.sock", "4.sock", "5.other", "6.sock"].map(|name| path(name).exists());
+    assert_eq!(left, [true, false, false, true, true, true]);
+}
+
+#[test]
+fn sockets_that_were_left_in_great_number_are_cleared_away_by_several_processes() {
+    let folder = private_folder();
+    for number in 0..300 {
+        let path = folder.path().join(format!("{number}-9.sock"));
+        drop(UnixListener::bind(&path).unwrap());
+        age(&path);
+    }
+    let count = || fs::read_dir(folder.path()).unwrap().count();
+    let _first = two_on(folder.path(), "training");
+    assert!((1..300).contains(&count()), "{}", count());
+    let _others: Vec<_> = (0..4).map(|_| two_on(folder.path(), "training")).collect();
+    assert_eq!(count(), 5, "the living ones");
+}
+
+/// A process that has stopped takes no connection, and whoever connects to it in the usual way may wait for ever.
+#[test]
+fn a_process_that_takes_no_connections_holds_nobody_up() {
+    let folder = private_folder();
+    let path = folder.path().join("1.sock");
+    let full = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    full.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    full.listen(0).unwrap();
+    let waiting = UnixStream::connect(&path).unwrap();
+    age(&path);
+    let (_hubs, players) = two_on(folder.path(), "training");
+    assert!(path.exists());
+    drop((full, waiting));
+    orders::send_in(folder.path(), Order::Off, None).unwrap();
+    eventually("the order", || players[0].brain.has_heard("order Off"));
 }
 
 #[test]

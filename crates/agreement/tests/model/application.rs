@@ -125,17 +125,11 @@ impl World {
         let seat = self.seat(c, rank);
         match seat.settled.pop_front() {
             None => false,
-            Some(Settled::Off { .. }) => self.advance(rank),
+            Some(Settled::Off { .. } | Settled::On) => self.advance(rank),
             Some(Settled::Broken { .. }) => self.give_up(rank),
-            Some(Settled::Connect { plan }) => {
-                seat.first = plan[0];
+            Some(Settled::Connect { .. }) => {
                 seat.connecting = true;
                 self.to(rank, Step::Connecting)
-            }
-            Some(Settled::On) => {
-                let first = seat.first;
-                seat.gate.start(first);
-                self.advance(rank)
             }
         }
     }

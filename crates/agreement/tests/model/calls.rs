@@ -2,7 +2,7 @@
 
 use crate::holds;
 use crate::scene::Op::{
-    AllReduce, Capture, End, Exit, GroupEnd, GroupStart, GroupUndone, Receive, Send, Wait,
+    AllReduce, Capture, Create, End, Exit, GroupEnd, GroupStart, GroupUndone, Receive, Send, Wait,
 };
 use crate::scene::{Op, Reach, Scene};
 
@@ -66,6 +66,15 @@ fn three_ranks_with_a_crash() {
 fn four_ranks() {
     let reaches = vec![Reach::Switch, Reach::Wait];
     holds("1 switch, 4 ranks, 2 calls", Scene { reaches, ..calls(4, 2) });
+}
+
+/// A rank that is cut off before it hears that all are on may come back while a switch is proposed.
+#[test]
+fn a_switch_right_after_creation() {
+    let program = [Create(A), AllReduce(A), AllReduce(A)];
+    let scene = Scene { changes: 1, cuts: 1, time: true, prompt: true, ..Scene::alike(2, &program) };
+    let reaches = vec![Reach::On, Reach::Switch, Reach::Wait];
+    holds("creation and 1 switch, 2 ranks, 2 calls, prompt Hellos, 1 cut", Scene { reaches, ..scene });
 }
 
 /// Rank 0 reduces on A and then sends on B; rank 1 receives on B, waits for it on the host, and only then reduces on

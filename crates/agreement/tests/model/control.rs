@@ -161,6 +161,7 @@ impl World {
             LeaderAction::Started => communicator.started = true,
             LeaderAction::Decided { .. } => communicator.proposal_open = false,
             LeaderAction::Closed { .. } => {
+                communicator.given_up = true;
                 communicator.proposal_open = false;
                 communicator.changes_left = 0;
             }
@@ -169,7 +170,8 @@ impl World {
                 communicator.leader_timers.push(timer);
             }
             LeaderAction::Stop(timer) => communicator.leader_timers.retain(|running| *running != timer),
-            LeaderAction::Report(..) | LeaderAction::Order(_) | LeaderAction::Distrusted { .. } => {}
+            LeaderAction::Distrusted { .. } => communicator.given_up = true,
+            LeaderAction::Report(..) | LeaderAction::Order(_) => {}
         }
     }
 
@@ -195,7 +197,12 @@ impl World {
             }
             MemberAction::Settle(mut settled) => {
                 forget_reason(&mut settled);
-                seat.committed |= matches!(settled, Settled::Connect { .. });
+                // Before the thread hears of it: a change may be committed first.
+                match &settled {
+                    Settled::Connect { plan } => (seat.committed, seat.first) = (true, plan[0]),
+                    Settled::On => seat.gate.start(seat.first),
+                    Settled::Off { .. } | Settled::Broken { .. } => {}
+                }
                 seat.outcome = match &settled {
                     Settled::Off { .. } => Some(Outcome::Off),
                     Settled::On => Some(Outcome::On),
@@ -213,7 +220,7 @@ impl World {
                 seat.timers.push(timer);
             }
             MemberAction::Stop(timer) => seat.timers.retain(|running| *running != timer),
-            MemberAction::Distrusts { .. } => {}
+            MemberAction::Distrusts { .. } => self.communicators[c].given_up = true,
         }
     }
 

@@ -14,6 +14,7 @@ pub(crate) const ONE_OUTCOME: &str =
 pub(crate) const TIMED: &str = "a timer runs while a thread waits for the agreement or a pledge is held";
 pub(crate) const VERDICT: &str =
     "with leader and network alive every wait ends in the verdict, without a time-out";
+pub(crate) const STAYS_ON: &str = "what is on is given up for a crash, a time-out or the end of a rank alone";
 pub(crate) const ENDS: &str = "every wait ends";
 
 pub(crate) fn properties(scene: &Scene) -> Vec<Property<Scene>> {
@@ -24,6 +25,7 @@ pub(crate) fn properties(scene: &Scene) -> Vec<Property<Scene>> {
         Property::always(ONE_OUTCOME, |_, world| one_outcome(world)),
         Property::always(TIMED, timed),
         Property::always(VERDICT, verdict_without_time),
+        Property::always(STAYS_ON, stays_on),
         Property::always(ENDS, every_wait_ends),
     ];
     properties.extend(scene.reaches.iter().map(|reach| reached(*reach)));
@@ -117,6 +119,13 @@ fn verdict_without_time(scene: &Scene, world: &World) -> bool {
         return true;
     }
     scene.goes_on(world) || is_settled(scene, world)
+}
+
+/// A cut link is made again, and no honest rank says what another one cannot expect.
+fn stays_on(scene: &Scene, world: &World) -> bool {
+    let ends = || scene.programs.iter().flatten().any(|op| matches!(op, Op::End(_) | Op::Exit));
+    let given_up = world.communicators.iter().any(|c| c.started && c.given_up);
+    !given_up || world.a_rank_crashed || world.a_timer_fired || ends()
 }
 
 /// And every proposal is decided, as long as there is a leader.

@@ -52,6 +52,8 @@ pub(crate) struct Communicator {
     pub(crate) leader: Option<Arc<Leader>>,
     pub(crate) leader_timers: Vec<LeaderTimer>,
     pub(crate) started: bool,
+    /// There will be no change any more, or the leader or a rank trusts nobody.
+    pub(crate) given_up: bool,
     pub(crate) proposal_open: bool,
     pub(crate) changes_left: u8,
     /// Shared between states that differ elsewhere.
@@ -135,6 +137,7 @@ impl World {
             leader: None,
             leader_timers: Vec::new(),
             started: false,
+            given_up: false,
             proposal_open: false,
             changes_left: scene.changes,
             seats: (0..scene.ranks()).map(|_| Arc::new(seat.clone())).collect(),

@@ -210,7 +210,6 @@ impl Active {
         Standing { index, captured, .. }: Standing,
     ) -> Decision {
         let Some(plan) = self.plan(operation.count, variant) else {
-            self.measuring.tell_unsuitable(class, variant);
             telemetry::fall_back(Reason::PlanRefused);
             return Decision::Vendor(None);
         };
@@ -237,11 +236,12 @@ impl Active {
         operation: &Operation,
         Candidate { class, average }: Candidate,
         (variant, round): (u8, u8),
-        Standing { index, captured, .. }: Standing,
+        standing: Standing,
     ) -> Decision {
+        let Standing { index, captured, .. } = standing;
         let shape = self.lane.shapes().get(usize::from(variant));
         let Some(plan) = shape.and_then(|shape| self.lane.dry_plan(operation.count, *shape).ok()) else {
-            self.measuring.tell_unsuitable(class, variant);
+            self.measuring.tell_unsuitable(class, (variant, round), standing);
             telemetry::fall_back(Reason::PlanRefused);
             return Decision::Vendor(None);
         };

@@ -2,7 +2,8 @@
 //! then other calls took, that a call went into a graph. Nothing on the wire depends on it: what cannot be measured or told is
 //! left out. No allocation; a lock only while something is measured.
 
-use super::active::FastCall;
+use super::active::{FastCall, Standing};
+use super::unsuited::Unsuited;
 use crate::calls::Operation;
 use crate::communicators::Known;
 use crate::telemetry;
@@ -10,14 +11,11 @@ use airamp_control::Seat;
 use airamp_fast_path::{Finished, Lane, MEASUREMENTS, Plan, UNMEASURED};
 use airamp_policy::{Class, LONGEST_REPORT, PLACES, Report, ReportKind};
 use airamp_telemetry::{CodecCounters, Path};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Of 2 to this power calls one is timed.
 const WATCHED_BITS: u32 = 6;
-
-/// No variant.
-const NONE: u8 = u8::MAX;
 
 const _: () = assert!(PLACES <= u64::BITS as usize);
 
@@ -33,8 +31,7 @@ pub(super) struct Measuring {
     /// vendor's or a compressed one.
     seen: AtomicU64,
     captured: [AtomicU64; 2],
-    /// By `Class::place`: the variant of which it was told last that it does not suit.
-    unsuitable: [AtomicU8; PLACES],
+    unsuited: Unsuited,
 }
 
 #[derive(Clone, Copy)]
@@ -71,7 +68,7 @@ impl Measuring {
             under_way: AtomicU32::new(0),
             seen: AtomicU64::new(0),
             captured: [const { AtomicU64::new(0) }; 2],
-            unsuitable: [const { AtomicU8::new(NONE) }; PLACES],
+            unsuited: Unsuited::new(),
         }
     }
 
@@ -93,9 +90,9 @@ impl Measuring {
         &self.captured[usize::from(compressed)]
     }
 
-    pub(super) fn tell_unsuitable(&self, class: Class, variant: u8) {
-        let last = self.unsuitable.get(class.place());
-        if last.is_some_and(|last| last.swap(variant, Ordering::Relaxed) != variant) {
+    /// Tells that the variant of a round of trials does not suit.
+    pub(super) fn tell_unsuitable(&self, class: Class, (variant, round): (u8, u8), standing: Standing) {
+        if self.unsuited.is_to_be_told(class, (variant, round), standing) {
             self.report(class.place(), ReportKind::Unsuitable { variant });
         }
     }

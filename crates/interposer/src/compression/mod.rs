@@ -30,6 +30,7 @@ mod terms;
 mod trials;
 mod tuning_file;
 mod tuning_queue;
+mod unsuited;
 
 pub(crate) use acquire::{context_of, device_of};
 pub(crate) use active::Active;

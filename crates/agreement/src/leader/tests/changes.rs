@@ -81,7 +81,7 @@ fn a_rank_that_is_lost_aborts_what_is_not_decided() {
     feed(&mut leader, [pledge(0, 1), pledge(1, 1)]);
     let abort = ToMember::Abort { number: 1 };
     assert_eq!(leader.handle(Lost(1)), [Send(0, abort.clone()), Send(2, abort.clone())]);
-    assert_eq!(feed(&mut leader, [pledge(2, 1), Linked(1)]), []);
+    assert_eq!(feed(&mut leader, [pledge(2, 1), Linked(1)]), [Send(1, ToMember::Begin)]);
     assert_eq!(leader.handle(ask(1, 1)), [Send(1, abort)]);
 }
 
@@ -89,7 +89,8 @@ fn a_rank_that_is_lost_aborts_what_is_not_decided() {
 fn a_new_link_of_a_rank_counts_as_the_loss_of_the_old_one() {
     let mut leader = proposing();
     let actions = leader.handle(Linked(1));
-    assert_eq!(actions, [Send(0, ToMember::Abort { number: 1 }), Send(2, ToMember::Abort { number: 1 })]);
+    let abort = ToMember::Abort { number: 1 };
+    assert_eq!(actions, [Send(0, abort.clone()), Send(2, abort), Send(1, ToMember::Begin)]);
 }
 
 #[test]

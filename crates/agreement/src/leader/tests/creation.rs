@@ -148,6 +148,16 @@ fn a_link_that_is_cut_after_the_commit_may_come_back() {
     assert_eq!(feed(&mut leader, [Lost(1), Linked(1)]), []);
     assert_eq!(leader.handle(ask(1, 0)), [Send(1, ToMember::Commit { number: 0 })]);
     assert!(feed(&mut leader, by_all(connected)).contains(&Started));
-    assert_eq!(leader.handle(connected(1)), [Send(1, ToMember::Begin)], "it did not hear the first");
     assert_eq!(leader.handle(ask(1, 0)), [Send(1, ToMember::Commit { number: 0 })]);
+}
+
+#[test]
+fn a_rank_that_comes_back_hears_that_all_are_on_before_any_change_is_proposed_to_it() {
+    let mut leader = on();
+    feed(&mut leader, [Lost(1)]);
+    assert_eq!(leader.handle(Linked(1)), [Send(1, ToMember::Begin)], "it may not have heard the first");
+    assert!(
+        leader.handle(change(0)).iter().any(|action| matches!(action, Send(1, ToMember::Propose { .. })))
+    );
+    assert_eq!(leader.handle(connected(1)), [], "this was on its way");
 }
