@@ -47,8 +47,11 @@ fn kubernetes_and_the_operators_take_every_manifest() {
     assert_eq!(outcome.assert_success().stdout_text(), "");
 }
 
+const WITH_LIVENESS: &str = "          livenessProbe: { tcpSocket: { port: 9090 } }\n          ports:\n";
+const WITH_STARTUP: &str = "          startupProbe: { tcpSocket: { port: 9090 } }\n          ports:\n";
+
 /// File, what is replaced, by what, and what the checker must say of it.
-const SPOILT: [(&str, &str, &str, &str); 16] = [
+const SPOILT: [(&str, &str, &str, &str); 17] = [
     ("base/job.yaml", "completionMode", "completionsMode", "'completionsMode' was unexpected"),
     (
         "base/job.yaml",
@@ -58,7 +61,8 @@ const SPOILT: [(&str, &str, &str, &str); 16] = [
     ),
     ("base/job.yaml", "runAsNonRoot: true", "runAsNonRoot: false", "may run as root"),
     ("base/job.yaml", "          restartPolicy: Always\n", "", "no native sidecar"),
-    ("base/job.yaml", "livenessProbe:", "startupProbe:", "a probe that can hold up the job"),
+    ("base/job.yaml", "          ports:\n", WITH_LIVENESS, "airampd has a probe that can end or hold up the job"),
+    ("base/job.yaml", "          ports:\n", WITH_STARTUP, "airampd has a probe that can end or hold up the job"),
     (
         "base/job.yaml",
         "fieldPath: status.podIP",
