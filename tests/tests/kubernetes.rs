@@ -61,8 +61,8 @@ const SPOILT: [(&str, &str, &str, &str); 17] = [
     ),
     ("base/job.yaml", "runAsNonRoot: true", "runAsNonRoot: false", "may run as root"),
     ("base/job.yaml", "          restartPolicy: Always\n", "", "no native sidecar"),
-    ("base/job.yaml", "          ports:\n", WITH_LIVENESS, "airampd has a probe that can end or hold up the job"),
-    ("base/job.yaml", "          ports:\n", WITH_STARTUP, "airampd has a probe that can end or hold up the job"),
+    ("base/job.yaml", "          ports:\n", WITH_LIVENESS, "airampd has a probe"),
+    ("base/job.yaml", "          ports:\n", WITH_STARTUP, "airampd has a probe"),
     (
         "base/job.yaml",
         "fieldPath: status.podIP",
