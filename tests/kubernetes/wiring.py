@@ -69,6 +69,8 @@ def sidecar_faults(sidecar):
         yield "airampd is no native sidecar"
     if variables.get("AIRAMP_METRICS_ADDR") != "status.podIP":
         yield "airampd does not listen at the pod's address"
+    if variables.get("NODE_NAME") != "spec.nodeName":
+        yield "airampd would take the pod for the node"
     ports = [str(port["containerPort"]) for port in sidecar["ports"] if port["name"] == "airampd"]
     if ports != [variables.get("AIRAMP_METRICS_PORT")]:
         yield "airampd does not listen at the port that it has"

@@ -51,7 +51,7 @@ const WITH_LIVENESS: &str = "          livenessProbe: { tcpSocket: { port: 9090 
 const WITH_STARTUP: &str = "          startupProbe: { tcpSocket: { port: 9090 } }\n          ports:\n";
 
 /// File, what is replaced, by what, and what the checker must say of it.
-const SPOILT: [(&str, &str, &str, &str); 17] = [
+const SPOILT: [(&str, &str, &str, &str); 18] = [
     ("base/job.yaml", "completionMode", "completionsMode", "'completionsMode' was unexpected"),
     (
         "base/job.yaml",
@@ -69,6 +69,7 @@ const SPOILT: [(&str, &str, &str, &str); 17] = [
         "fieldPath: status.hostIP",
         "not listen at the pod's address",
     ),
+    ("base/job.yaml", "fieldPath: spec.nodeName", "fieldPath: metadata.name", "take the pod for the node"),
     ("base/job.yaml", "containerPort: 9090", "containerPort: 9091", "not listen at the port"),
     ("base/job.yaml", "value: /airamp/lib/", "value: /usr/lib/", "not preloaded from where it was copied"),
     ("base/job.yaml", "medium: Memory, sizeLimit: 64Mi", "sizeLimit: 64Mi", "telemetry is not in memory"),
