@@ -114,6 +114,8 @@ def of_access(manifest, model):
 
 
 def of_overlay(group, pods):
+    if any(manifest["kind"] in ("ConfigMap", "NetworkPolicy") for manifest in group):
+        yield "with the job it would put the namespace's settings back"
     for manifest in group:
         for pod in pods(manifest):
             if len(GPUS & set(pod["spec"]["containers"][0]["resources"]["limits"])) != 1:
