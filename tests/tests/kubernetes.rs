@@ -222,6 +222,17 @@ fn a_manifest_that_does_not_say_its_user_is_left_alone_until_somebody_does() {
 }
 
 #[test]
+fn a_pyyaml_that_is_too_old_is_said_in_a_sentence() {
+    let base = tempfile::tempdir().expect("a folder");
+    std::fs::write(base.path().join("yaml.py"), "__version__ = '3.13'\n").expect("a stand-in");
+    let add = Run::new("python3").arg(manifests().join("add-to")).env("PYTHONDONTWRITEBYTECODE", "1");
+    let outcome = add.args(["--remove", "-"]).env("PYTHONPATH", base.path()).run();
+    let expected =
+        "add-to: PyYAML 3.13 is too old: 5.1 or later is needed, as pip install --upgrade PyYAML brings it\n";
+    assert_eq!((outcome.end, outcome.stderr_text()), (End::Code(1), expected.to_owned()));
+}
+
+#[test]
 fn kustomize_makes_of_them_what_the_checks_take_for_granted() {
     let Some(render) = python("render.py") else { return };
     let program = ["kustomize build", "kubectl kustomize"].into_iter().find(|line| {
