@@ -70,7 +70,8 @@ class Pod:
     def __init__(self, options):
         self.options = options
         overlay = options.manifests / "overlays" / options.vendor
-        self.group = render.documents(options.manifest) if options.manifest else render.render(overlay)
+        namespace = options.manifests / "namespace"
+        self.group = render.documents(options.manifest) if options.manifest else render.render(namespace) + render.render(overlay)
         job = next(one for one in self.group if one["kind"] == "Job")
         self.name = job["metadata"]["name"]
         self.spec = job["spec"]["template"]["spec"]

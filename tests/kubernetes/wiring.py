@@ -23,6 +23,7 @@ def of_pod(spec, labels, model, settings):
         yield from (f"{name} is no setting" for name in environment(container) if unknown(name, settings))
         if not tagged(container["image"]):
             yield f"{container['name']}: {container['image']} has no tag"
+    yield from probes(spec["initContainers"])
     yield from sidecar_faults(sidecar)
     yield from job_faults(job, sidecar, spec)
 
@@ -55,14 +56,21 @@ def confined(spec):
             yield f"{name} has no limit of memory"
 
 
+def probes(parts):
+    """A container of ours that a probe restarts, or finds not ready, counts against the job."""
+    for part in parts:
+        if part["name"].startswith("airamp") and any(key.endswith("Probe") for key in part):
+            yield f"{part['name']} has a probe that can end or hold up the job"
+
+
 def sidecar_faults(sidecar):
     variables = environment(sidecar)
     if sidecar.get("restartPolicy") != "Always":
         yield "airampd is no native sidecar"
-    if "startupProbe" in sidecar or "readinessProbe" in sidecar:
-        yield "airampd has a probe that can hold up the job"
     if variables.get("AIRAMP_METRICS_ADDR") != "status.podIP":
         yield "airampd does not listen at the pod's address"
+    if variables.get("NODE_NAME") != "spec.nodeName":
+        yield "airampd would take the pod for the node"
     ports = [str(port["containerPort"]) for port in sidecar["ports"] if port["name"] == "airampd"]
     if ports != [variables.get("AIRAMP_METRICS_PORT")]:
         yield "airampd does not listen at the port that it has"
@@ -106,6 +114,8 @@ def of_access(manifest, model):
 
 
 def of_overlay(group, pods):
+    if any(manifest["kind"] in ("ConfigMap", "NetworkPolicy") for manifest in group):
+        yield "with the job it would put the namespace's settings back"
     for manifest in group:
         for pod in pods(manifest):
             if len(GPUS & set(pod["spec"]["containers"][0]["resources"]["limits"])) != 1:

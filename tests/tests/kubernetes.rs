@@ -47,8 +47,11 @@ fn kubernetes_and_the_operators_take_every_manifest() {
     assert_eq!(outcome.assert_success().stdout_text(), "");
 }
 
+const WITH_LIVENESS: &str = "          livenessProbe: { tcpSocket: { port: 9090 } }\n          ports:\n";
+const WITH_STARTUP: &str = "          startupProbe: { tcpSocket: { port: 9090 } }\n          ports:\n";
+
 /// File, what is replaced, by what, and what the checker must say of it.
-const SPOILT: [(&str, &str, &str, &str); 16] = [
+const SPOILT: [(&str, &str, &str, &str); 18] = [
     ("base/job.yaml", "completionMode", "completionsMode", "'completionsMode' was unexpected"),
     (
         "base/job.yaml",
@@ -58,13 +61,15 @@ const SPOILT: [(&str, &str, &str, &str); 16] = [
     ),
     ("base/job.yaml", "runAsNonRoot: true", "runAsNonRoot: false", "may run as root"),
     ("base/job.yaml", "          restartPolicy: Always\n", "", "no native sidecar"),
-    ("base/job.yaml", "livenessProbe:", "startupProbe:", "a probe that can hold up the job"),
+    ("base/job.yaml", "          ports:\n", WITH_LIVENESS, "airampd has a probe"),
+    ("base/job.yaml", "          ports:\n", WITH_STARTUP, "airampd has a probe"),
     (
         "base/job.yaml",
         "fieldPath: status.podIP",
         "fieldPath: status.hostIP",
         "not listen at the pod's address",
     ),
+    ("base/job.yaml", "fieldPath: spec.nodeName", "fieldPath: metadata.name", "take the pod for the node"),
     ("base/job.yaml", "containerPort: 9090", "containerPort: 9091", "not listen at the port"),
     ("base/job.yaml", "value: /airamp/lib/", "value: /usr/lib/", "not preloaded from where it was copied"),
     ("base/job.yaml", "medium: Memory, sizeLimit: 64Mi", "sizeLimit: 64Mi", "telemetry is not in memory"),
@@ -214,6 +219,17 @@ fn a_manifest_that_does_not_say_its_user_is_left_alone_until_somebody_does() {
         add.args(["--image", "airamp-accel:1"]).arg(package_dir().join("kubernetes/plain.yaml")).run();
     assert_eq!((outcome.end, outcome.stdout_text()), (End::Code(1), String::new()));
     assert!(outcome.stderr_text().contains("--user"), "{outcome}");
+}
+
+#[test]
+fn a_pyyaml_that_is_too_old_is_said_in_a_sentence() {
+    let base = tempfile::tempdir().expect("a folder");
+    std::fs::write(base.path().join("yaml.py"), "__version__ = '3.13'\n").expect("a stand-in");
+    let add = Run::new("python3").arg(manifests().join("add-to")).env("PYTHONDONTWRITEBYTECODE", "1");
+    let outcome = add.args(["--remove", "-"]).env("PYTHONPATH", base.path()).run();
+    let expected =
+        "add-to: PyYAML 3.13 is too old: 5.1 or later is needed, as pip install --upgrade PyYAML brings it\n";
+    assert_eq!((outcome.end, outcome.stderr_text()), (End::Code(1), expected.to_owned()));
 }
 
 #[test]

@@ -45,8 +45,8 @@ pub(crate) struct MissingArtifact {
 }
 
 impl MissingArtifact {
-    pub(crate) const ADVICE: &str =
-        "build it with `cargo build --release --workspace`, or set AIRAMP_HOME to the folder that holds it";
+    pub(crate) const ADVICE: &str = "reinstall the package (in a checkout: `cargo build --release --workspace`), or set AIRAMP_HOME to the folder that \
+         holds it";
 
     pub(crate) fn found(&self) -> String {
         let (name, purpose) = (self.artifact.file_name(), self.artifact.purpose());
@@ -124,6 +124,15 @@ fn nccl_below(prefix: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_misses_a_file_is_told_how_to_get_it_back() {
+        let missing =
+            MissingArtifact { artifact: Artifact::Library, folders: vec![PathBuf::from("/usr/bin")] };
+        let said = missing.to_string();
+        assert!(said.contains("is not in /usr/bin; reinstall the package"), "{said}");
+        assert!(said.ends_with("or set AIRAMP_HOME to the folder that holds it"), "{said}");
+    }
 
     #[test]
     fn a_tree_with_bin_and_lib_holds_what_belongs_to_it() {

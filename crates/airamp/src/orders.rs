@@ -86,7 +86,7 @@ fn give(order: Order, name: &str, to: &To) -> Result<u8, CommandError> {
         streams::print(&answers.iter().map(line).collect::<String>())?;
     }
     if answers.is_empty() {
-        streams::complain(&nobody(name, to.job.as_deref()));
+        streams::complain(&nobody(to.job.as_deref()));
     }
     Ok(u8::from(answers.is_empty()))
 }
@@ -113,15 +113,15 @@ fn line(answer: &Answer) -> String {
 }
 
 /// What to do where nobody answered.
-fn nobody(order: &str, job: Option<&str>) -> String {
-    let of_job = job.map(|job| format!(" of job {job}")).unwrap_or_default();
-    let advice = match job {
-        Some(_) => format!("`airamp {order}` without --job tells all, and shows how the jobs are named"),
-        None => "run it on a machine of the job and as the job's user; only jobs that were started with AIRAMP_MODE=on \
-                 or shadow listen"
-            .to_owned(),
+fn nobody(job: Option<&str>) -> String {
+    let (of_job, names) = match job {
+        Some(job) => (format!(" of job {job}"), "`airamp status --once` shows how the jobs are named; "),
+        None => (String::new(), ""),
     };
-    without_control_characters(&format!("airamp: no process{of_job} has answered -> {advice}"))
+    without_control_characters(&format!(
+        "airamp: no process{of_job} has answered -> run it on a machine of the job and as the job's user; {names}only jobs \
+         that were started with AIRAMP_MODE=on or shadow listen"
+    ))
 }
 
 #[cfg(test)]
@@ -156,7 +156,12 @@ mod tests {
 
     #[test]
     fn who_finds_nobody_is_told_what_to_do() {
-        assert!(nobody("disable", Some("x")).contains("without --job"));
-        assert!(nobody("enable", None).contains("as the job's user"));
+        let of_a_job = nobody(Some("x"));
+        assert!(
+            of_a_job.contains("as the job's user") && of_a_job.contains("`airamp status --once`"),
+            "{of_a_job}"
+        );
+        assert!(!of_a_job.contains("without --job"), "that would tell all of them: {of_a_job}");
+        assert!(nobody(None).contains("as the job's user"));
     }
 }

@@ -1,13 +1,13 @@
 //! What the daemon shall do: arguments over environment over settings file, with everything read that has to be read.
-//! A setting that protects is honoured or the daemon does not start; any other wrong value is a warning and
-//! the default, as everywhere in the product. Read at the start and again at SIGHUP.
+//! A setting that protects is honoured or the daemon does not start, and so is a name that looks like one; any other wrong
+//! value is a warning and the default, as everywhere in the product. Read at the start and again at SIGHUP.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use airamp_settings::{DEFAULT_EVIDENCE_DIR, Loaded, Settings};
+use airamp_settings::{DEFAULT_EVIDENCE_DIR, Loaded, Settings, Unknown};
 use rustls::ServerConfig;
 
 use crate::arguments::Arguments;
@@ -82,13 +82,32 @@ fn refuse_unprotected(loaded: &Loaded) -> Result<(), Failure> {
             "{why}: it may hold what protects this node; put it right or take it away"
         )));
     }
+    if let Some(unknown) = loaded.unknown.iter().find(|unknown| may_protect(unknown)) {
+        return Err(Failure::Setting(format!(
+            "{}: it may be meant to protect this node; correct its name or take it away",
+            unknown.said
+        )));
+    }
     match loaded.rejected_of_daemon.iter().find(|name| PROTECTING.contains(name)) {
         Some(name) => {
-            let why = loaded.warnings.iter().find(|line| line.contains(name)).cloned().unwrap_or_default();
+            let key = name.trim_start_matches("AIRAMP_").to_lowercase();
+            let is_why = |line: &&String| line.contains(name) || line.contains(&format!(": {key}: "));
+            let why = loaded.warnings.iter().find(is_why).cloned().unwrap_or_default();
             Err(Failure::Setting(format!("{name} protects this node and its value is wrong: {why}")))
         }
         None => Ok(()),
     }
+}
+
+/// A name like those of the settings that protect, as `metrics_token` or a table `[metrics]`.
+fn may_protect(unknown: &Unknown) -> bool {
+    let key = |name: &str| name.to_lowercase().trim_start_matches("airamp_").to_owned();
+    let name = key(&unknown.name);
+    // What Kubernetes makes of a Service airamp-metrics.
+    let is_a_service = name.starts_with("metrics_service_") || name.starts_with("metrics_port_");
+    !is_a_service
+        && (name.starts_with("metric")
+            || unknown.meant.is_some_and(|meant| key(meant).starts_with("metrics_")))
 }
 
 impl Access {
@@ -204,5 +223,43 @@ mod tests {
             let failure = with(&[(name, value)]).err().unwrap_or_else(|| panic!("{name} was ignored"));
             assert_eq!(failure.exit_code(), 3, "{failure}");
         }
+    }
+
+    #[test]
+    fn a_misspelt_protection_keeps_the_daemon_from_starting() {
+        for name in ["AIRAMP_METRICS_TOKEN", "AIRAMP_METRIC_TOKEN_FILE", "AIRAMP_MERTICS_TOKEN_FILE"] {
+            let failure = with(&[(name, "/x")]).err().unwrap_or_else(|| panic!("{name} was ignored"));
+            assert_eq!(failure.exit_code(), 3, "{failure}");
+            assert!(failure.to_string().contains("did you mean AIRAMP_METRICS_TOKEN_FILE?"), "{failure}");
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("airamp.conf");
+        for content in
+            ["metrics_token = \"/x\"\n", "metrics.token_file = \"/x\"\n", "[metrics]\ntoken_file = 1\n"]
+        {
+            std::fs::write(&file, content).expect("a settings file");
+            let loaded = airamp_settings::resolve(&Environment::default(), &file);
+            let failure = Configuration::from(loaded, &Arguments::default()).err();
+            assert_eq!(failure.map(|failure| failure.exit_code()), Some(3), "{content}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_that_protects_nothing_is_a_warning() {
+        // The second is what Kubernetes makes of a Service airamp-metrics.
+        for name in ["AIRAMP_LOGS", "AIRAMP_METRICS_SERVICE_HOST", "AIRAMP_METRICS_PORT_9090_TCP"] {
+            let configuration = with(&[(name, "1")]).unwrap_or_else(|failure| panic!("{failure}"));
+            assert_eq!(configuration.warnings.len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_protection_is_told_with_its_place() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("airamp.conf");
+        std::fs::write(&file, "metrics_addr = \"localhost\"\n").expect("a settings file");
+        let loaded = airamp_settings::resolve(&Environment::default(), &file);
+        let failure = Configuration::from(loaded, &Arguments::default()).err().expect("a failure");
+        assert!(failure.to_string().contains("airamp.conf:1: metrics_addr"), "{failure}");
     }
 }

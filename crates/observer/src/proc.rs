@@ -9,8 +9,16 @@ pub(crate) fn state(pid: u32) -> Option<char> {
     Standing::of(pid).map(|standing| standing.state)
 }
 
+/// This node, by the name that its processes write into their telemetry.
 pub(crate) fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let kernels = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    node_name(&|name| std::env::var(name).ok(), &kernels)
+}
+
+/// What a scheduler calls it comes first: to the kernel a pod is a host of its own.
+fn node_name(variable: &dyn Fn(&str) -> Option<String>, kernels: &dyn Fn() -> String) -> String {
+    let given = |name: &&str| variable(name).filter(|value| !value.trim().is_empty());
+    let name = ["SLURMD_NODENAME", "NODE_NAME"].iter().find_map(given).unwrap_or_else(kernels);
     name.trim().chars().take(253).collect()
 }
 
@@ -37,6 +45,21 @@ fn name_in(passwd: &str, uid: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_is_called_what_its_scheduler_calls_it() {
+        let named = |variables: &[(&str, &str)]| {
+            let find = |name: &str| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            node_name(&find, &|| "pod-0\n".to_owned())
+        };
+        assert_eq!(named(&[]), "pod-0");
+        assert_eq!(named(&[("NODE_NAME", "")]), "pod-0");
+        assert_eq!(named(&[("NODE_NAME", "node-a")]), "node-a");
+        assert_eq!(named(&[("NODE_NAME", "node-a"), ("SLURMD_NODENAME", "node-b")]), "node-b");
+    }
 
     #[test]
     fn a_user_without_a_name_is_shown_by_number() {

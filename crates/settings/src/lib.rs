@@ -16,7 +16,7 @@ pub use document::markdown;
 pub use environment::{ENVIRONMENT_ONLY, Environment, nearest_variable};
 pub use file::{FileError, MAX_FILE_BYTES};
 pub use kinds::{LogLevel, Mode, PatternEffects, Plain, WireFormat};
-pub use resolve::{Effective, Loaded, Source, resolve};
+pub use resolve::{Effective, Loaded, Source, Unknown, resolve};
 pub use table::{Part, Setting, Settings, TABLE};
 
 use std::path::Path;

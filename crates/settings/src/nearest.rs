@@ -1,19 +1,25 @@
-//! Finds the name that a misspelt one probably meant. Used for warnings only.
+//! Finds the name that a misspelt one probably meant: for what is said of it, and for the daemon to tell whether it was meant
+//! to protect.
 
 /// Names longer than this are noise, and comparing them would only cost time.
 const LONGEST_NAME: usize = 64;
 
-/// The candidate closest to `name`, if it is close enough to be what was meant.
+/// The candidate closest to `name`, if it is close enough to be what was meant. One that begins like it is closest:
+/// ends are left out more often than mistaken.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST_NAME {
         return None;
     }
     let name = name.to_ascii_lowercase();
+    let judged = |candidate: &'a str| {
+        let lower = candidate.to_ascii_lowercase();
+        (!lower.starts_with(&name), distance(&name, &lower), candidate)
+    };
     candidates
-        .map(|candidate| (distance(&name, &candidate.to_ascii_lowercase()), candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, candidate)| *distance <= candidate.len() / 3)
-        .map(|(_, candidate)| candidate)
+        .map(judged)
+        .filter(|(_, distance, candidate)| *distance <= candidate.len() / 3)
+        .min_by_key(|(differs, distance, _)| (*differs, *distance))
+        .map(|(.., candidate)| candidate)
 }
 
 /// Levenshtein's distance over bytes, one row at a time.
@@ -53,6 +59,12 @@ mod tests {
         let names = ["metrics_port", "metrics_addr", "mode"];
         assert_eq!(nearest("metric_port", names.into_iter()), Some("metrics_port"));
         assert_eq!(nearest("METRICS_ADR", names.into_iter()), Some("metrics_addr"));
+    }
+
+    #[test]
+    fn a_name_that_was_cut_short_finds_the_whole_one() {
+        let names = ["metrics_port", "metrics_token_file"];
+        assert_eq!(nearest("metrics_token", names.into_iter()), Some("metrics_token_file"));
     }
 
     #[test]

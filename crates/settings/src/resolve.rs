@@ -1,8 +1,9 @@
 //! Puts the sources on top of each other: default, file, environment. A value that is wrong is ignored
-//! with a warning that names where it stands, what is right, and what is used instead.
+//! with a warning that names where it stands, what is right, and what comes of it: the value that is used instead,
+//! or for compression that there is none.
 
 use std::ffi::OsStr;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
@@ -59,11 +60,34 @@ pub struct Loaded {
     pub file_read: bool,
     /// It should have been, and was not: why.
     pub file_ignored: Option<String>,
-    /// Settings of compression whose value was wrong somewhere: who asked for one must not get another.
+    /// Settings of compression with a wrong value that no stronger source makes up for: who asked for one must not get
+    /// another.
     pub rejected: Vec<&'static str>,
     /// The same for the daemon's settings: a token that cannot be used must not mean that none is asked for.
     pub rejected_of_daemon: Vec<&'static str>,
+    /// Names that nothing reads; one of them may have been meant to protect.
+    pub unknown: Vec<Unknown>,
     sources: Vec<Source>,
+    wrong: Vec<Wrong>,
+}
+
+/// A key or a variable that is no setting.
+#[derive(Debug)]
+pub struct Unknown {
+    /// As it was written.
+    pub name: String,
+    /// The setting's key or variable that was probably meant.
+    pub meant: Option<&'static str>,
+    /// Where it stands and what was meant, for people.
+    pub said: String,
+}
+
+/// A value that cannot be taken. What comes of it is known when all sources have been.
+#[derive(Debug)]
+struct Wrong {
+    setting: usize,
+    source: Source,
+    warning: usize,
 }
 
 impl Loaded {
@@ -101,6 +125,8 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
         file_ignored: None,
         rejected: Vec::new(),
         rejected_of_daemon: Vec::new(),
+        unknown: Vec::new(),
+        wrong: Vec::new(),
         sources: vec![Source::Default; TABLE.len()],
     };
     match file::read(&loaded.file) {
@@ -112,6 +138,7 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
         Err(error) => loaded.warn_of_file(&error),
     }
     loaded.take_environment(environment);
+    loaded.settle_wrong();
     loaded.settle_job(environment);
     loaded.settle_mode();
     loaded.shorten_warnings();
@@ -130,8 +157,8 @@ impl Loaded {
     fn take_entry(&mut self, Entry { key, line, given }: Entry) {
         let place = format!("{}:{line}", one_line(&self.file.to_string_lossy(), MOST_PATH));
         let Some(index) = TABLE.iter().position(|setting| setting.key == key) else {
-            let meant = meant(nearest(&key, TABLE.iter().map(|setting| setting.key)));
-            self.warnings.push(format!("{place}: unknown key {}{meant}; it is ignored", quoted(&key)));
+            let meant = nearest(&key, TABLE.iter().map(|setting| setting.key));
+            self.warn_of_unknown(key, meant, |name| format!("{place}: unknown key {name}"));
             return;
         };
         self.take(index, &given, Source::File { line }, &format!("{place}: {key}"));
@@ -144,9 +171,17 @@ impl Loaded {
             self.take(index, &given, Source::Environment, &format!("{} in the environment", setting.env));
         }
         for (name, nearest) in environment.unknown() {
-            let meant = meant(nearest);
-            self.warnings.push(format!("unknown variable {}{meant}; it is ignored", quoted(&name)));
+            self.warn_of_unknown(name, nearest, |name| format!("unknown variable {name}"));
         }
+    }
+
+    fn warn_of_unknown(&mut self, name: String, meant: Option<&'static str>, say: impl Fn(&str) -> String) {
+        let mut said = say(&quoted(&name));
+        if let Some(meant) = meant {
+            let _ = write!(said, " (did you mean {meant}?)");
+        }
+        self.warnings.push(format!("{said}; it is ignored"));
+        self.unknown.push(Unknown { name, meant, said });
     }
 
     fn take(&mut self, index: usize, given: &Given, source: Source, place: &str) {
@@ -155,18 +190,31 @@ impl Loaded {
             self.sources[index] = source;
             return;
         }
-        match setting.part {
-            Part::Compression => self.rejected.push(setting.env),
-            Part::Daemon => self.rejected_of_daemon.push(setting.env),
-            Part::Library | Part::GhostKernels => {}
+        self.wrong.push(Wrong { setting: index, source, warning: self.warnings.len() });
+        self.warnings.push(format!("{place}: expected {}, found {}", (setting.expects)(), found(given)));
+    }
+
+    /// A right value in a stronger source makes up for a wrong one.
+    fn settle_wrong(&mut self) {
+        for Wrong { setting: index, source, warning } in std::mem::take(&mut self.wrong) {
+            let setting = &TABLE[index];
+            let is_rejected = self.sources[index].strength() < source.strength();
+            let rejected = match setting.part {
+                Part::Compression => Some(&mut self.rejected),
+                Part::Daemon => Some(&mut self.rejected_of_daemon),
+                Part::Library | Part::GhostKernels => None,
+            };
+            if let Some(rejected) = rejected.filter(|names| is_rejected && !names.contains(&setting.env)) {
+                rejected.push(setting.env);
+            }
+            let outcome = if is_rejected && setting.part == Part::Compression {
+                "nothing is compressed until it is right".to_owned()
+            } else {
+                let used = (setting.value)(&self.settings);
+                format!("using {used} ({})", self.describe(self.sources[index]))
+            };
+            let _ = write!(self.warnings[warning], "; {outcome}");
         }
-        let used = (setting.value)(&self.settings);
-        let whence = self.describe(self.sources[index]);
-        self.warnings.push(format!(
-            "{place}: expected {}, found {}; using {used} ({whence})",
-            (setting.expects)(),
-            found(given)
-        ));
     }
 
     /// AIRAMP_ENABLE_FP8_ALLREDUCE=1 is mode `on`, unless a stronger source names a mode.
@@ -210,10 +258,6 @@ fn environment_value(value: &OsStr) -> Given {
     value
         .to_str()
         .map_or(Given::Other("bytes that are not UTF-8"), |text| Given::Environment(text.to_owned()))
-}
-
-fn meant(nearest: Option<&str>) -> String {
-    nearest.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }
 
 fn found(given: &Given) -> String {

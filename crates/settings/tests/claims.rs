@@ -170,7 +170,7 @@ fn sizes_take_binary_units() {
     for text in ["-1", "1.5MiB", "MiB", "1 MB", "99999999999999999999", "18446744073709551615GiB"] {
         let loaded = from_environment(&[("AIRAMP_MIN_BYTES", text)]);
         assert_eq!(loaded.settings.min_bytes, Settings::default().min_bytes, "{text}");
-        assert_only_warning(&loaded, &["AIRAMP_MIN_BYTES", "KiB, MiB or GiB", "using 1 MiB (default)"]);
+        assert_only_warning(&loaded, &["AIRAMP_MIN_BYTES", "KiB, MiB or GiB", "nothing is compressed"]);
     }
 }
 
@@ -260,6 +260,8 @@ fn a_relative_folder_of_telemetry_is_refused_and_other_paths_may_be_relative() {
 fn an_unknown_key_is_named_with_the_nearest_one() {
     let loaded = Folder::holding("# comment\nmetric_port = 1\n").resolve(&[]);
     assert_only_warning(&loaded, &[":2: unknown key \"metric_port\"", "did you mean metrics_port?"]);
+    let begun = Folder::holding("metrics_token = \"/x\"\n").resolve(&[]);
+    assert_only_warning(&begun, &["did you mean metrics_token_file?"]);
 }
 
 #[test]
@@ -302,6 +304,24 @@ fn a_wrong_value_for_compression_is_rejected_and_not_only_replaced() {
     let loaded = from_environment(&[("AIRAMP_MAX_VNMSE", "nan"), ("AIRAMP_TRIAL_MS", "-1")]);
     assert_eq!(loaded.rejected, ["AIRAMP_MAX_VNMSE", "AIRAMP_TRIAL_MS"]);
     assert!(from_environment(&[("AIRAMP_LOG", "loud")]).rejected.is_empty());
+}
+
+#[test]
+fn a_wrong_value_for_compression_says_that_nothing_is_compressed() {
+    let loaded = Folder::holding("min_bytes = 8192").resolve(&[("AIRAMP_MIN_BYTES", "1 MB")]);
+    assert_eq!(loaded.rejected, ["AIRAMP_MIN_BYTES"], "the environment is stronger, and wrong");
+    assert_only_warning(&loaded, &["AIRAMP_MIN_BYTES", "\"1 MB\"; nothing is compressed until it is right"]);
+    let both = Folder::holding("mode = \"shadwo\"").resolve(&[("AIRAMP_MODE", "onn")]);
+    assert_eq!((both.rejected, both.warnings.len()), (vec!["AIRAMP_MODE"], 2));
+}
+
+#[test]
+fn a_right_value_in_a_stronger_source_makes_up_for_a_wrong_one() {
+    let folder = Folder::holding("min_bytes = \"1 MB\"\nmetrics_addr = \"localhost\"");
+    let loaded = folder.resolve(&[("AIRAMP_MIN_BYTES", "8KiB"), ("AIRAMP_METRICS_ADDR", "::1")]);
+    assert!(loaded.rejected.is_empty() && loaded.rejected_of_daemon.is_empty(), "{loaded:?}");
+    assert_eq!(loaded.settings.min_bytes, 8192);
+    assert!(loaded.warnings[0].ends_with("using 8 KiB (environment)"), "{:?}", loaded.warnings);
 }
 
 #[test]

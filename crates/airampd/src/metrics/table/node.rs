@@ -22,7 +22,7 @@ const FAMILIES: &[Family] = &[
         status,
     )
     .labels(&["process", "workload", "rank"]),
-    info("airamp", "Version and architecture of the daemon, and the node's name.", |look, out| {
+    info("airamp", "Version and architecture of the daemon, and the node's name: SLURMD_NODENAME, NODE_NAME, or the host's.", |look, out| {
         out.add(&[&look.node.version, std::env::consts::ARCH, &look.node.node], 1_u64);
     })
     .labels(&["version", "arch", "node"]),
