@@ -80,7 +80,8 @@ fn a_late_end_of_a_group_does_not_poison_the_communicator_at_that_address() {
 /// emptied the queue and freed the communicator.
 #[test]
 fn a_call_that_an_abort_overtakes_is_not_posted_on_what_is_gone() {
-    let program = Run::new(CProgram::linked("abort.c").build()).arg("full").time_limit(Duration::from_secs(40));
+    let program =
+        Run::new(CProgram::linked("abort.c").build()).arg("full").time_limit(Duration::from_secs(40));
     let aborted = |queue: usize| planned(program.clone().env("AIRAMP_EMU_LAUNCH_QUEUE", queue.to_string()));
     std::thread::scope(|scope| {
         let jobs: Vec<_> = (16..28).map(|queue| scope.spawn(move || aborted(queue))).collect();
