@@ -1,29 +1,18 @@
-//! Reads what `airamp bench --json` printed: the times of the vendor's AllReduce and of ours, and where they were taken.
+//! What benchmarks measured: the times of the vendor's AllReduce and of ours, and where they were taken.
 //! Several files of one device are joined, each at the pace of all; a tensor that was measured more than once counts with
 //! its median, and what the same work took each time is kept, so that nobody expects a model to be closer than the
 //! measurements are to each other.
 
-use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
-use serde::Deserialize;
-
-use crate::foreign::{is_name, short};
-use crate::numbers::{LARGEST, version};
+use crate::benchmark::{File, Row, text_of};
 use crate::pace;
 use crate::place::{GBPS, Place};
 use crate::repeats::Repeats;
 
-const LARGEST_FILE: u64 = 64 << 20;
-/// What a call can take: a nanosecond to eleven days.
-const TIMES_US: RangeInclusive<f64> = 1e-3..=1e12;
-const RANKS: RangeInclusive<usize> = 2..=1 << 20;
 /// Of a link, in Gbit/s.
 const RATES: RangeInclusive<f64> = 1e-6..=1e6;
-/// How a file begins that gzip packed.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// One tensor of one job, measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,53 +53,6 @@ pub struct Measured {
     pub source: String,
     /// Whether one of them ends before its benchmark did.
     pub incomplete: bool,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct File {
-    airamp: String,
-    date: String,
-    complete: bool,
-    pub(crate) emulated: bool,
-    environment: Option<Environment>,
-    settings: Settings,
-    pub(crate) results: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Environment {
-    vendor: String,
-    version: i32,
-    device: String,
-}
-
-#[derive(Deserialize)]
-struct Settings {
-    arena_bytes: usize,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Row {
-    pub(crate) ranks: usize,
-    pub(crate) link: String,
-    pub(crate) datatype: String,
-    pub(crate) bytes: usize,
-    pub(crate) format: String,
-    pub(crate) is_ours: bool,
-    pub(crate) vendor_us: Option<f64>,
-    pub(crate) time_us: Option<f64>,
-    #[serde(default)]
-    pub(crate) wire_bytes_per_element: Option<f64>,
-}
-
-impl Row {
-    fn is_possible(&self) -> bool {
-        let is_time = |time: Option<f64>| time.is_none_or(|time| TIMES_US.contains(&time));
-        is_time(self.vendor_us)
-            && is_time(self.time_us)
-            && RANKS.contains(&self.ranks)
-            && (1..=LARGEST).contains(&self.bytes)
-    }
 }
 
 impl Point {
@@ -191,24 +133,24 @@ impl Measured {
         for path in paths.iter().map(AsRef::as_ref) {
             let wrong = |why: String| format!("{}: {why}", path.display());
             let text = text_of(path).map_err(wrong)?;
-            files.push(parsed(&text).map_err(wrong)?);
+            files.push(File::parse(&text).map_err(wrong)?);
         }
         Self::joined(files)
     }
 
     pub fn from_text(text: &str) -> Result<Self, String> {
-        Self::joined(vec![parsed(text)?])
+        Self::joined(vec![File::parse(text)?])
     }
 
     #[cfg(test)]
     pub(crate) fn from_texts(texts: &[String]) -> Result<Self, String> {
-        Self::joined(texts.iter().map(|text| parsed(text)).collect::<Result<_, _>>()?)
+        Self::joined(texts.iter().map(|text| File::parse(text)).collect::<Result<_, _>>()?)
     }
 
     fn joined(mut files: Vec<File>) -> Result<Self, String> {
         pace::level(&mut files);
         let files = &files;
-        let devices: Vec<String> = distinct(files.iter().map(device));
+        let devices: Vec<String> = distinct(files.iter().map(File::device));
         if devices.len() > 1 {
             return Err(format!(
                 "measured on different devices, which one fit cannot hold: {}",
@@ -228,63 +170,6 @@ impl Measured {
         let source = format!("{}, {}, airamp {}", devices.concat(), dates.join(", "), versions.join(", "));
         Ok(Self { points, source, incomplete: files.iter().any(|file| !file.complete) })
     }
-}
-
-/// As it stands, or as gzip packed it.
-pub fn text_of(path: &Path) -> Result<String, String> {
-    let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !found.is_file() {
-        return Err("not a plain file".into());
-    }
-    if found.len() > LARGEST_FILE {
-        return Err(format!("larger than {LARGEST_FILE} bytes"));
-    }
-    text_in(std::fs::read(path).map_err(|error| error.to_string())?)
-}
-
-pub fn text_in(bytes: Vec<u8>) -> Result<String, String> {
-    let bytes = if bytes.starts_with(&GZIP) { unpacked(&bytes, LARGEST_FILE)? } else { bytes };
-    String::from_utf8(bytes).map_err(|error| error.to_string())
-}
-
-/// Few bytes can stand for very many, so that the limit holds for both.
-fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let read = GzDecoder::new(packed).take(most + 1).read_to_end(&mut bytes);
-    let length = read.map_err(|error| format!("not what gzip packed: {error}"))?;
-    if length as u64 > most {
-        return Err(format!("larger than {most} bytes when unpacked"));
-    }
-    Ok(bytes)
-}
-
-fn parsed(text: &str) -> Result<File, String> {
-    let file: File = serde_json::from_str(text).map_err(|error| {
-        format!("not the output of `airamp bench --json` (nor a saved fit): {}", short(error))
-    })?;
-    let heads = file.environment.iter().flat_map(|found| [&found.vendor, &found.device]);
-    if !heads.chain([&file.airamp, &file.date]).all(|name| is_name(name)) {
-        return Err("a name that is too long or has control characters".into());
-    }
-    if !(1..=LARGEST).contains(&file.settings.arena_bytes) {
-        return Err("settings.arena_bytes: an arena that cannot be".into());
-    }
-    for (place, row) in file.results.iter().enumerate() {
-        if !row.is_possible() {
-            return Err(format!("results[{place}]: a time, a size or a number of ranks that cannot be"));
-        }
-        if ![&row.link, &row.datatype, &row.format].into_iter().all(|name| is_name(name)) {
-            return Err(format!("results[{place}]: a name that is too long or has control characters"));
-        }
-    }
-    Ok(file)
-}
-
-fn device(file: &File) -> String {
-    file.environment.as_ref().map_or_else(
-        || "unknown device".into(),
-        |found| format!("{}, {} {}", found.device, found.vendor, version(found.version)),
-    )
 }
 
 /// Of our formats `auto`, which is the library's own choice, or, where it was not measured, all there are.
@@ -363,11 +248,6 @@ fn distinct(items: impl Iterator<Item = String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
     use super::*;
     use crate::foreign::is_line;
 
@@ -421,29 +301,6 @@ mod tests {
         assert_eq!(points[0].our_repeats, [7.0, 3.0, 4.0]);
     }
 
-    fn packed(text: &str) -> Vec<u8> {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-        packed.write_all(text.as_bytes()).unwrap();
-        packed.finish().unwrap()
-    }
-
-    #[test]
-    fn what_gzip_packed_is_read_as_it_was() {
-        let text = file("a", &row(4096, "auto", 3.0));
-        let mut stored = tempfile::NamedTempFile::new().unwrap();
-        stored.write_all(&packed(&text)).unwrap();
-        assert_eq!(text_of(stored.path()).unwrap(), text);
-        assert_eq!(Measured::read(&[stored.path()]).unwrap().points.len(), 1);
-    }
-
-    #[test]
-    fn what_is_too_large_when_unpacked_or_broken_off_is_refused() {
-        let whole = packed(&"a".repeat(1000));
-        assert_eq!(unpacked(&whole, 1000).unwrap().len(), 1000);
-        assert!(unpacked(&whole, 999).unwrap_err().contains("larger than 999 bytes"));
-        assert!(unpacked(&whole[..whole.len() - 1], 1000).unwrap_err().contains("not what gzip packed"));
-    }
-
     #[test]
     fn an_arena_that_cannot_be_is_refused() {
         let text = file("a", &row(4096, "auto", 3.0));
@@ -454,19 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_that_stand_for_very_many_are_refused() {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-        for _ in 0..=LARGEST_FILE >> 20 {
-            packed.write_all(&[b' '; 1 << 20]).unwrap();
-        }
-        let packed = packed.finish().unwrap();
-        assert!(packed.len() < 1 << 20, "{}", packed.len());
-        assert_eq!(text_in(packed).unwrap_err(), "larger than 67108864 bytes when unpacked");
-    }
-
-    #[test]
     fn files_of_two_devices_are_refused() {
-        let parse = |device| parsed(&file(device, &row(4096, "auto", 3.0))).unwrap();
+        let parse = |device| File::parse(&file(device, &row(4096, "auto", 3.0))).unwrap();
         let error = Measured::joined(vec![parse("a"), parse("b")]).unwrap_err();
         assert!(
             error.contains("different devices") && error.contains("a, NCCL") && error.contains("b, NCCL")

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::measured::{File, Row, median};
+use crate::benchmark::{File, Row};
+use crate::measured::median;
 
 /// Fewer tensors than this, each with so many times, do not tell a pace.
 const LEAST_TENSORS: usize = 5;

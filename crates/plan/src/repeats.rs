@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::measured::{File, Point, Side, VENDORS_LINK, element_bytes};
+use crate::benchmark::File;
+use crate::measured::{Point, Side, VENDORS_LINK, element_bytes};
 
 /// Link, ranks, side, what is moved, and how the tensor was stored where that makes a difference.
 type Work = (String, usize, bool, usize, Option<String>);

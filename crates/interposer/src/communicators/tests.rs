@@ -1,7 +1,11 @@
 //! Claims about the table.
 
+use super::entry::SHRINKS;
 use super::*;
 use crate::call_index::Counts;
+use crate::calls::Derivation;
+use crate::clique::Clique;
+use std::time::Duration;
 
 const FACTS: Facts = Facts {
     origin: Origin::Created,
