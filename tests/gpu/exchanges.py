@@ -7,7 +7,7 @@ that each figure is the most that the arrangement could give. `vendor` is NCCL's
 AllReduce of as many bytes as ours. The others exchange 1.016 bytes for each element, in chunks: a scatter by Send and Recv
 and a gather by AllGather on one communicator, as the library does; on two, so that two of NCCL's threads serve the
 sockets; the scatter by AllGathers of pairs of ranks instead of messages. Two ranks exchange everything once.
-Memory: free device memory before and after a communicator, divided by the number of ranks.
+Memory: free device memory before and after a communicator, divided by the number of ranks; that of the first one includes 2 MiB of buffers.
 Runs on the emulator too (docs/gpu-tests.md, `grid.py`). Exit status: 0 measured, 1 something failed, 77 no GPU.
 """
 

@@ -1,0 +1,26 @@
+# A daemon of MPS for the script that sources this, so that several ranks share one GPU side by side.
+
+# start_mps FOLDER   FOLDER: short, since a Unix socket's path has to fit into 108 bytes. Sets `mps` to yes or no: without MPS
+#                    the ranks take turns, and everything is slower, but still right.
+start_mps() {
+    mps=yes
+    mkdir -p "$1/mps" "$1/mps-log"
+    export CUDA_MPS_PIPE_DIRECTORY=$1/mps CUDA_MPS_LOG_DIRECTORY=$1/mps-log
+    nvidia-cuda-mps-control -d </dev/null >/dev/null 2>&1 && return
+    mps=no
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+    echo "no MPS: the ranks take turns" >&2
+}
+
+# To be called first in the trap of EXIT: from here on no signal ends the script, since a second one (`timeout` sends them to
+# its child and then to the whole group) would leave the daemon behind. Whoever starts such a script waits for this: at most 10 s.
+end_mps() {
+    local pid
+    trap '' TERM INT HUP
+    [ "${mps:-no}" = yes ] || return 0
+    pid=$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid" 2>/dev/null)
+    # Children ignore those signals too.
+    echo quit | timeout -s KILL 10 nvidia-cuda-mps-control >/dev/null 2>&1
+    # The daemon that we started, and only if it did not heed.
+    if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then kill "$pid"; fi
+}
