@@ -19,6 +19,9 @@ use crate::token::Token;
 const PROTECTING: [&str; 4] =
     ["AIRAMP_METRICS_ADDR", "AIRAMP_METRICS_TOKEN_FILE", "AIRAMP_METRICS_TLS_CERT", "AIRAMP_METRICS_TLS_KEY"];
 
+/// Words of which one in an unknown name says what it is for.
+const PROTECTION: [&str; 8] = ["token", "tls", "ssl", "cert", "certificate", "auth", "password", "bearer"];
+
 pub(crate) struct Configuration {
     pub(crate) listen: SocketAddr,
     pub(crate) access: Access,
@@ -99,15 +102,26 @@ fn refuse_unprotected(loaded: &Loaded) -> Result<(), Failure> {
     }
 }
 
-/// A name like those of the settings that protect, as `metrics_token` or a table `[metrics]`.
+/// A name like those of the settings that protect, as `metrics_token`, `token_file` or a key of a table `[tls]`.
 fn may_protect(unknown: &Unknown) -> bool {
-    let key = |name: &str| name.to_lowercase().trim_start_matches("airamp_").to_owned();
-    let name = key(&unknown.name);
-    // What Kubernetes makes of a Service airamp-metrics.
-    let is_a_service = name.starts_with("metrics_service_") || name.starts_with("metrics_port_");
-    !is_a_service
+    let name = unknown.name.to_lowercase();
+    let name = name.trim_start_matches("airamp_");
+    let speaks_of_protection =
+        |name: &str| name.to_lowercase().split(['_', '.', '-']).any(|word| PROTECTION.contains(&word));
+    !is_of_a_service(name)
         && (name.starts_with("metric")
-            || unknown.meant.is_some_and(|meant| key(meant).starts_with("metrics_")))
+            || speaks_of_protection(name)
+            || unknown.meant.is_some_and(speaks_of_protection))
+}
+
+/// What Kubernetes makes of a Service, were it `airamp-metrics`: hosts and ports, which no setting that protects is.
+fn is_of_a_service(name: &str) -> bool {
+    let port = name.rsplit_once("_port_").map_or("", |(_, port)| port).split_once('_');
+    let is_a_port = port.is_some_and(|(number, protocol)| {
+        number.parse::<u16>().is_ok()
+            && ["tcp", "udp", "sctp"].iter().any(|known| protocol.starts_with(known))
+    });
+    is_a_port || name.ends_with("_port") || name.ends_with("_service_host") || name.contains("_service_port_")
 }
 
 impl Access {
@@ -227,16 +241,28 @@ mod tests {
 
     #[test]
     fn a_misspelt_protection_keeps_the_daemon_from_starting() {
-        for name in ["AIRAMP_METRICS_TOKEN", "AIRAMP_METRIC_TOKEN_FILE", "AIRAMP_MERTICS_TOKEN_FILE"] {
+        let refused = |name: &str| {
             let failure = with(&[(name, "/x")]).err().unwrap_or_else(|| panic!("{name} was ignored"));
             assert_eq!(failure.exit_code(), 3, "{failure}");
-            assert!(failure.to_string().contains("did you mean AIRAMP_METRICS_TOKEN_FILE?"), "{failure}");
+            failure.to_string()
+        };
+        for name in ["AIRAMP_METRICS_TOKEN", "AIRAMP_METRIC_TOKEN_FILE", "AIRAMP_MERTICS_TOKEN_FILE"] {
+            let said = refused(name);
+            assert!(said.contains("did you mean AIRAMP_METRICS_TOKEN_FILE?"), "{said}");
+        }
+        for name in ["AIRAMP_TOKEN_FILE", "AIRAMP_TLS_CERT", "AIRAMP_MERTICS_TSL_KEY", "AIRAMP_BEARER"] {
+            refused(name);
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("airamp.conf");
-        for content in
-            ["metrics_token = \"/x\"\n", "metrics.token_file = \"/x\"\n", "[metrics]\ntoken_file = 1\n"]
-        {
+        for content in [
+            "metrics_token = \"/x\"\n",
+            "metrics.token_file = \"/x\"\n",
+            "[metrics]\ntoken_file = 1\n",
+            "token_file = \"/x\"\n",
+            "[airampd]\nlisten = 1\ntoken_file = \"/x\"\n",
+            "[tls]\n",
+        ] {
             std::fs::write(&file, content).expect("a settings file");
             let loaded = airamp_settings::resolve(&Environment::default(), &file);
             let failure = Configuration::from(loaded, &Arguments::default()).err();
@@ -246,8 +272,20 @@ mod tests {
 
     #[test]
     fn an_unknown_name_that_protects_nothing_is_a_warning() {
-        // The second is what Kubernetes makes of a Service airamp-metrics.
-        for name in ["AIRAMP_LOGS", "AIRAMP_METRICS_SERVICE_HOST", "AIRAMP_METRICS_PORT_9090_TCP"] {
+        // Most are what Kubernetes makes of Services airamp, airamp-api, airamp-metrics and airamp-token.
+        for name in [
+            "AIRAMP_LOGS",
+            "AIRAMP_MASTER_ADDR",
+            "AIRAMP_MASTER_PORT",
+            "AIRAMP_TOKENIZERS",
+            "AIRAMP_SERVICE_HOST",
+            "AIRAMP_SERVICE_PORT",
+            "AIRAMP_API_PORT",
+            "AIRAMP_METRICS_SERVICE_HOST",
+            "AIRAMP_METRICS_SERVICE_PORT_HTTP",
+            "AIRAMP_METRICS_PORT_9090_TCP",
+            "AIRAMP_TOKEN_PORT_9090_TCP_PROTO",
+        ] {
             let configuration = with(&[(name, "1")]).unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(configuration.warnings.len(), 1, "{name}");
         }

@@ -122,7 +122,7 @@ fn dead<'a>(
         let gone_ns = case.now_ns.saturating_sub(member.process.gone_ns);
         let waited_for = behind.is_some_and(|behind| behind.for_ns > late_after_ns);
         // It may have ended its own as the others did, and not have said so.
-        let missed = missed && (!member.is_inert() || group.judged().any(Member::is_open));
+        let missed = missed && (!member.is_inert() || group.is_open());
         let missed = missed || failed_around(member.process.gone_ns);
         (waited_for || (missed && gone_ns >= late_after_ns)).then(|| dead_one(case, group, member))
     })
@@ -140,7 +140,9 @@ fn misses_somebody(case: &Case<'_>, group: &Group<'_>) -> bool {
         .judged()
         .filter(|member| member.is_dead())
         .all(|member| case.now_ns.saturating_sub(member.process.gone_ns) >= MAJORITY_AFTER_NS);
-    waits || group.verdict.has_victims || poisoned || (lately && open().count() * 2 > group.judged.len())
+    // Those in which the library is inert live on too, though they are not judged.
+    let most_live = || (open().count() + group.inert()) * 2 > group.judged.len() + group.inert();
+    waits || group.verdict.has_victims || poisoned || (lately && most_live())
 }
 
 fn dead_one(case: &Case<'_>, group: &Group<'_>, member: &Member<'_>) -> Condition {

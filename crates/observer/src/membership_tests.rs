@@ -124,6 +124,21 @@ fn a_rank_that_became_inert_and_ends_after_the_others_ended_their_communicator_i
 }
 
 #[test]
+fn a_rank_that_dies_is_named_also_where_the_library_is_inert_in_all_that_live_on() {
+    let dies: [fn() -> Reading; 2] = [|| inert(3), || member(3, 4, 1)];
+    for dying in dies {
+        let mut world = world();
+        let others = || (0..3).map(inert);
+        world.look(others().chain([dying()]).collect(), at(2));
+        world.look(others().chain([ended(dying())]).collect(), at(3));
+        (4..30).for_each(|second| drop(world.look(others().collect(), at(second))));
+        let found = world.look(others().collect(), at(30)).node.findings;
+        let named: Vec<_> = found.iter().map(|finding| (finding.kind, finding.ranks.clone())).collect();
+        assert_eq!(named, [(FindingKind::DeadProcess, vec![3])], "{found:#?}");
+    }
+}
+
+#[test]
 fn who_is_behind_only_since_one_died_that_was_inert_is_not_named() {
     let found = found_of_an_inert_one_that_died(|_| {
         let mut ahead = member(0, 41, 2);

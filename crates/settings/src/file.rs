@@ -45,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) key: String,
     pub(crate) line: usize,
     pub(crate) given: Given,
+    /// Of a table the keys that stand in it, with their lines.
+    pub(crate) inside: Vec<(String, usize)>,
 }
 
 pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, FileError> {
@@ -96,17 +98,28 @@ fn text_of(bytes: Vec<u8>) -> Result<String, FileError> {
 
 fn entries(text: &str) -> Result<Vec<Entry>, FileError> {
     let table = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
-    let mut entries: Vec<Entry> = table
-        .get_ref()
-        .iter()
-        .map(|(key, value)| Entry {
-            key: key.get_ref().clone().into_owned(),
-            line: line_at(text.as_bytes(), key.span().start),
-            given: given(value.get_ref()),
-        })
+    let mut entries: Vec<Entry> = keys(text, table.get_ref())
+        .map(|(key, line, value)| Entry { key, line, given: given(value), inside: inside(text, value) })
         .collect();
     entries.sort_by_key(|entry| entry.line);
     Ok(entries)
+}
+
+fn keys<'a>(
+    text: &'a str,
+    table: &'a DeTable<'a>,
+) -> impl Iterator<Item = (String, usize, &'a DeValue<'a>)> + 'a {
+    let line = |at| line_at(text.as_bytes(), at);
+    table.iter().map(move |(key, value)| {
+        (key.get_ref().clone().into_owned(), line(key.span().start), value.get_ref())
+    })
+}
+
+fn inside(text: &str, value: &DeValue<'_>) -> Vec<(String, usize)> {
+    let DeValue::Table(table) = value else { return Vec::new() };
+    let mut found: Vec<_> = keys(text, table).map(|(key, line, _)| (key, line)).collect();
+    found.sort_by_key(|(_, line)| *line);
+    found
 }
 
 fn not_toml(text: &str, error: &TomlError) -> FileError {

@@ -154,14 +154,23 @@ impl Loaded {
         self.file_ignored = (!matches!(error, FileError::Missing)).then_some(why);
     }
 
-    fn take_entry(&mut self, Entry { key, line, given }: Entry) {
-        let place = format!("{}:{line}", one_line(&self.file.to_string_lossy(), MOST_PATH));
-        let Some(index) = TABLE.iter().position(|setting| setting.key == key) else {
-            let meant = nearest(&key, TABLE.iter().map(|setting| setting.key));
-            self.warn_of_unknown(key, meant, |name| format!("{place}: unknown key {name}"));
-            return;
-        };
-        self.take(index, &given, Source::File { line }, &format!("{place}: {key}"));
+    fn take_entry(&mut self, Entry { key, line, given, inside }: Entry) {
+        match TABLE.iter().position(|setting| setting.key == key) {
+            Some(index) => {
+                let place = format!("{}: {key}", self.describe(Source::File { line }));
+                self.take(index, &given, Source::File { line }, &place);
+            }
+            None if inside.is_empty() => self.take_unknown(key, line),
+            None => {
+                inside.into_iter().for_each(|(name, line)| self.take_unknown(format!("{key}.{name}"), line))
+            }
+        }
+    }
+
+    fn take_unknown(&mut self, key: String, line: usize) {
+        let place = self.describe(Source::File { line });
+        let meant = nearest(&key, TABLE.iter().map(|setting| setting.key));
+        self.warn_of_unknown(key, meant, |name| format!("{place}: unknown key {name}"));
     }
 
     fn take_environment(&mut self, environment: &Environment) {

@@ -1,5 +1,6 @@
 //! What a check found, and how that is shown. No check is made here.
 
+use crate::config::without_control_characters;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -63,9 +64,9 @@ fn line(check: &Check) -> String {
         Status::Problem => "problem",
     };
     let advice = check.advice.as_ref().map(|advice| format!(" -> {advice}")).unwrap_or_default();
-    // Texts of loaders and drivers may have several lines.
+    // Texts of loaders and drivers may have several lines, and strangers answer at the daemon's port.
     let text = format!("{}{advice}", check.found).split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{status:7}  {:13} {text}\n", check.name)
+    format!("{status:7}  {:13} {}\n", check.name, without_control_characters(&text))
 }
 
 #[cfg(test)]
@@ -86,5 +87,7 @@ mod tests {
     fn a_check_is_one_line_with_what_to_do() {
         let check = Check::warning("gpu", "none\nat all", "buy one");
         assert_eq!(line(&check), "warning  gpu           none at all -> buy one\n");
+        let check = Check::warning("airampd", "an answer\u{1b}[2J", "look");
+        assert_eq!(line(&check), "warning  airampd       an answer\\u{1b}[2J -> look\n");
     }
 }

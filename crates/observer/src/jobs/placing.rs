@@ -22,9 +22,20 @@ impl Jobs {
     /// Gives each process that was read its job, and again when a communicator shows with whom it belongs.
     pub(crate) fn assign(&mut self, processes: &mut BTreeMap<u64, Process>, read: &[u64]) {
         self.count_in(processes);
+        let mut firsts = self.firsts();
         for party in parties(processes, read) {
-            self.place(&party, processes);
+            self.place(&party, processes, &mut firsts);
         }
+    }
+
+    fn firsts(&self) -> Firsts {
+        let mut firsts = Firsts::new();
+        for (number, job) in &self.by_number {
+            for name in &job.names {
+                firsts.entry((job.uid, job.name.clone(), *name)).or_insert(*number);
+            }
+        }
+        firsts
     }
 
     /// Ranks and communicators of those that live. Whose first communicator has just shown may have to leave.
@@ -43,24 +54,33 @@ impl Jobs {
     }
 
     /// A party stays together.
-    fn place(&mut self, party: &BTreeSet<u64>, processes: &mut BTreeMap<u64, Process>) {
+    fn place(&mut self, party: &BTreeSet<u64>, processes: &mut BTreeMap<u64, Process>, firsts: &mut Firsts) {
         let members: Vec<&Process> = party.iter().filter_map(|id| processes.get(id)).collect();
         let Some(first) = members.first() else { return };
-        let (name, uid) = (job_name(first), first.snapshot.uid);
-        let same = self.of_name(uid, &name);
-        if stage(first) == Stage::Settled && same.len() < 2 {
+        // Most are where they belong, and there may be very many jobs of one name.
+        let is_earlier = |clique| firsts.get(&clique).is_some_and(|number| *number < first.job);
+        if stage(first) == Stage::Settled && !cliques(first).any(is_earlier) {
             return;
         }
+        let (name, uid) = (job_name(first), first.snapshot.uid);
+        let same = self.of_name(uid, &name);
         let shared: BTreeSet<u64> = members.iter().flat_map(|member| names(member)).collect();
-        let number = self.fitting(&same, &members, &shared).unwrap_or_else(|| self.make(name, uid));
+        let number = self.fitting(&same, &members, &shared).unwrap_or_else(|| self.make(name.clone(), uid));
+        let Some(job) = self.by_number.get_mut(&number) else { return };
         for id in party {
             let Some(process) = processes.get_mut(id) else { continue };
             process.job = number;
             process.settled |= !shared.is_empty();
-            let Some(job) = self.by_number.get_mut(&number).filter(|_| process.is_live()) else { continue };
-            job.names.extend(&shared);
-            job.live.insert(process.rank);
         }
+        let mut live = party.iter().filter_map(|id| processes.get(id)).filter(|one| one.is_live()).peekable();
+        if live.peek().is_some() {
+            for shown in &shared {
+                let earliest = firsts.entry((uid, name.clone(), *shown)).or_insert(number);
+                *earliest = number.min(*earliest);
+            }
+            job.names.extend(shared);
+        }
+        job.live.extend(live.map(|process| process.rank));
     }
 
     fn fitting(&self, same: &[u64], members: &[&Process], shared: &BTreeSet<u64>) -> Option<u64> {
@@ -96,7 +116,8 @@ fn parties(processes: &BTreeMap<u64, Process>, read: &[u64]) -> Vec<BTreeSet<u64
     let is_shown = |stage: &Stage| matches!(stage, Stage::Shown { .. });
     let mut shown: BTreeMap<Clique, Vec<u64>> = BTreeMap::new();
     for (_, id) in order.iter().filter(|(stage, _)| is_shown(stage)) {
-        cliques(processes, *id).for_each(|clique| shown.entry(clique).or_default().push(*id));
+        let own = processes.get(id).into_iter().flat_map(cliques);
+        own.for_each(|clique| shown.entry(clique).or_default().push(*id));
     }
     let mut placed: BTreeSet<u64> = BTreeSet::new();
     let mut parties = Vec::new();
@@ -119,7 +140,8 @@ fn party(
 ) -> BTreeSet<u64> {
     let (mut party, mut to_ask) = (BTreeSet::from([first]), vec![first]);
     while let Some(id) = to_ask.pop() {
-        let others = cliques(processes, id).filter_map(|clique| shown.remove(&clique)).flatten();
+        let own = processes.get(&id).into_iter().flat_map(cliques);
+        let others = own.filter_map(|clique| shown.remove(&clique)).flatten();
         to_ask.extend(others.filter(|other| party.insert(*other)));
     }
     party
@@ -128,9 +150,11 @@ fn party(
 /// A communicator of processes that can be of one job: user, the job's name, its own.
 type Clique = (u32, String, u64);
 
-fn cliques(processes: &BTreeMap<u64, Process>, id: u64) -> impl Iterator<Item = Clique> + '_ {
-    let of_process = |process| names(process).map(|name| (process.snapshot.uid, job_name(process), name));
-    processes.get(&id).into_iter().flat_map(of_process)
+/// The first job with each, of those that have it in this look.
+type Firsts = BTreeMap<Clique, u64>;
+
+fn cliques(process: &Process) -> impl Iterator<Item = Clique> + '_ {
+    names(process).map(|name| (process.snapshot.uid, job_name(process), name))
 }
 
 fn stage(process: &Process) -> Stage {
