@@ -132,6 +132,27 @@ fn what_a_rank_started_does_not_outlive_the_job() {
     }
 }
 
+/// As a job under systemd or in a container: a SIGTSTP that comes there would stop it until somebody finds out.
+#[test]
+fn where_no_shell_could_continue_a_job_neither_it_nor_its_ranks_stop() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().display();
+    let script = format!(
+        "cd {path}; trap ': > heard$RANK' USR2; : > $RANK; while ! [ -e heard0 -a -e heard1 ]; do sleep 0.02; done"
+    );
+    let mut command = ranks(2, &script);
+    // SAFETY: setsid is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| (libc::setsid() > 0).then_some(()).ok_or_else(std::io::Error::last_os_error))
+    };
+    let child = start(&mut command);
+    wait_for_files(folder.path(), 2);
+    send(child.id(), libc::SIGTSTP);
+    send(child.id(), libc::SIGUSR2);
+    let output = finish(child);
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn signals_reach_every_rank() {
     for (name, signal) in [

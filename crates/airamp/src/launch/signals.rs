@@ -77,10 +77,13 @@ impl Signals {
     }
 }
 
-/// What Ctrl-Z does to a program that does not catch it. SIGCONT comes as a note like any other signal.
+/// What Ctrl-Z does to a program that does not catch it, and nothing where no shell could continue it: the kernel spares it
+/// there as it spares the program that we have started. SIGCONT comes as a note like any other signal.
 pub(crate) fn stop_ourselves() {
-    // SAFETY: raising a signal at ourselves has no memory preconditions.
-    unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+    let Ok(ours) = set_action(libc::SIGTSTP, &restarting(libc::SIG_DFL)) else { return };
+    // SAFETY: raising a signal at this thread has no memory preconditions; it is taken before the call returns.
+    unsafe { libc::raise(libc::SIGTSTP) };
+    let _ = set_action(libc::SIGTSTP, &ours);
 }
 
 impl Drop for Signals {

@@ -91,10 +91,11 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Ctrl-Z: the ranks stop, then we do; SIGCONT is passed on like any other signal.
+    /// Ctrl-Z: the ranks stop, then we do. Afterwards we were continued, or spared; so must they be.
     fn stop(&self) {
         self.ranks.signal_groups(libc::SIGTSTP);
         stop_ourselves();
+        self.ranks.signal_groups(libc::SIGCONT);
     }
 
     /// Ends what the ranks started and left behind.
