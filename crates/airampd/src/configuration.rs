@@ -262,6 +262,10 @@ mod tests {
             "token_file = \"/x\"\n",
             "[airampd]\nlisten = 1\ntoken_file = \"/x\"\n",
             "[tls]\n",
+            "[airampd.metrics]\ntoken_file = \"/x\"\n",
+            "airampd.http.tls.on = true\n",
+            "[[listen]]\nport = 1\n[[listen]]\ntoken_file = \"/x\"\n",
+            "listen = [{ at = { bearer = \"/x\" } }]\n",
         ] {
             std::fs::write(&file, content).expect("a settings file");
             let loaded = airamp_settings::resolve(&Environment::default(), &file);

@@ -12,6 +12,8 @@ use crate::kinds::Given;
 
 /// A settings file larger than this is not a settings file.
 pub const MAX_FILE_BYTES: u64 = 64 << 10;
+/// Below that tables are named and not looked into.
+const MOST_TABLES_DEEP: usize = 8;
 
 /// Why a settings file was ignored as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -115,11 +117,32 @@ fn keys<'a>(
     })
 }
 
+/// The keys in a table, or in the tables of an array, each with its path: what they are called may say what they are for.
 fn inside(text: &str, value: &DeValue<'_>) -> Vec<(String, usize)> {
-    let DeValue::Table(table) = value else { return Vec::new() };
-    let mut found: Vec<_> = keys(text, table).map(|(key, line, _)| (key, line)).collect();
+    let mut found = Vec::new();
+    gather(text, value, "", MOST_TABLES_DEEP, &mut found);
     found.sort_by_key(|(_, line)| *line);
     found
+}
+
+fn gather(text: &str, value: &DeValue<'_>, path: &str, deep: usize, found: &mut Vec<(String, usize)>) {
+    match value {
+        DeValue::Table(table) => {
+            for (key, line, value) in keys(text, table) {
+                let (path, before) = (format!("{path}{key}"), found.len());
+                if deep > 0 {
+                    gather(text, value, &format!("{path}."), deep - 1, found);
+                }
+                if found.len() == before {
+                    found.push((path, line));
+                }
+            }
+        }
+        DeValue::Array(values) if deep > 0 => {
+            values.iter().for_each(|value| gather(text, value.get_ref(), path, deep - 1, found));
+        }
+        _ => {}
+    }
 }
 
 fn not_toml(text: &str, error: &TomlError) -> FileError {
