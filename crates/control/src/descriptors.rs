@@ -1,5 +1,6 @@
 //! Which descriptors are ours. A forked child closes them, and nothing of ours is read, written or closed after the
-//! application has closed it and perhaps got its number for something else.
+//! application has closed it and perhaps got its number for something else. The last quarter of what a process may have
+//! is left to the application.
 
 use std::fs::File;
 use std::io;
@@ -47,6 +48,23 @@ impl<S: AsRawFd> Ours<S> {
     pub(crate) fn is_there(&self) -> bool {
         inode(self.fd) == Some(self.inode)
     }
+
+    /// Whether the application has enough left beside it. A socket gets the lowest number that is free, so that its number
+    /// says how many are taken. An error says what to do.
+    pub(crate) fn leaves_enough(&self) -> Result<(), String> {
+        match most_descriptors() {
+            Some(most) if self.fd as u64 >= most - most / 4 => Err(format!(
+                "the process that it called may have {most} file descriptors, the last quarter of which is the application's (raise ulimit -n)"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn most_descriptors() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is what the call fills.
+    (unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0).then_some(limit.rlim_cur)
 }
 
 impl<S: AsRawFd> Deref for Ours<S> {

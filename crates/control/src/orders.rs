@@ -167,7 +167,7 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
             _ => format!("{}-{again}.{ENDING}", std::process::id()),
         };
         let path = folder.join(name);
-        if path.symlink_metadata().is_ok() && UnixStream::connect(&path).is_err() {
+        if path.symlink_metadata().is_ok() && has_no_listener(&path) {
             let _ = fs::remove_file(&path);
         }
         match UnixListener::bind(&path) {
@@ -186,13 +186,15 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
 fn clear_away(folder: &Path) {
     let Ok(files) = fs::read_dir(folder) else { return };
     let old = files.flatten().filter(is_an_old_socket).map(|file| file.path());
-    for path in old.take(MOST_LOOKS) {
-        // Not the standard library's, which waits where a process has stopped and takes no connections.
-        let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
-        if mio::net::UnixStream::connect(&path).is_err_and(refused) {
-            let _ = fs::remove_file(&path);
-        }
+    for path in old.take(MOST_LOOKS).filter(|path| has_no_listener(path)) {
+        let _ = fs::remove_file(&path);
     }
+}
+
+/// Not by the standard library's `connect`, which waits where a process has stopped and takes no connections.
+fn has_no_listener(path: &Path) -> bool {
+    let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
+    mio::net::UnixStream::connect(path).is_err_and(refused)
 }
 
 fn is_an_old_socket(file: &DirEntry) -> bool {

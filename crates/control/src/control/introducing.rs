@@ -129,6 +129,7 @@ impl Control {
     /// The leader can reach the rank from now on.
     pub(super) fn link(&mut self, leader: u64, rank: Rank, link: Link) {
         let Some(lead) = self.chairs.get_mut(&leader).and_then(|chair| chair.lead.as_mut()) else { return };
+        lead.linked.insert(rank);
         if let Some(Link::Remote(old)) = lead.links.insert(rank, link).filter(|old| *old != link) {
             self.finish(old);
         }

@@ -1,12 +1,12 @@
 //! The first frame of a connection that somebody made to us: it shows a token, or it was a stranger's.
 
-use super::connection::Role;
+use super::connection::{Role, Stream};
 use super::introducing::Arriving;
 use super::table::Link;
 use super::{Control, Work};
 use crate::hub::protocol_term;
 use crate::wire::{self, Down, Frame, Opening, Prelude, Purpose};
-use airamp_agreement::{Hello, LeaderEvent, Term};
+use airamp_agreement::{Hello, LeaderEvent, Rank, Term, ToLeader};
 use mio::Token;
 
 impl Control {
@@ -26,6 +26,10 @@ impl Control {
             Err(error) => self.lose(token, &error.to_string()),
             Ok(Opening { prelude, purpose: Purpose::Introduce { terms, listening } }) => {
                 self.forget_unopened(token);
+                if let Err(reason) = self.has_room_for(token) {
+                    let term = Term { name: "connection".into(), value: format!("none, since {reason}") };
+                    return self.turn_away(token, &prelude, [terms, vec![term]].concat(), &reason);
+                }
                 let (id, clique, rank) = (prelude.token, prelude.clique, prelude.rank);
                 self.set_role(token, Role::Introduced { token: id, clique, rank });
                 let via = Some(Link::Remote(token));
@@ -34,6 +38,19 @@ impl Control {
             Ok(Opening { prelude, purpose: Purpose::Link { terms } }) => {
                 self.link_is_opened(token, &prelude, hello(&prelude, terms));
             }
+        }
+    }
+
+    /// Who comes back after a loss may have pledged, and is never turned away.
+    fn has_room_for_the_first_link(&self, token: Token, leader: u64, rank: Rank) -> Result<(), String> {
+        let lead = self.chairs.get(&leader).and_then(|chair| chair.lead.as_ref());
+        if lead.is_some_and(|lead| lead.linked.contains(&rank)) { Ok(()) } else { self.has_room_for(token) }
+    }
+
+    fn has_room_for(&self, token: Token) -> Result<(), String> {
+        match self.connections.get(&token).map(|connection| &connection.stream) {
+            Some(Stream::Tcp(stream)) => stream.leaves_enough(),
+            _ => Ok(()),
         }
     }
 
@@ -48,6 +65,11 @@ impl Control {
         if let Err(reason) = self.hear(leader, hello, prelude.seat) {
             return self.refuse(Link::Remote(token), &reason);
         }
+        if let Err(reason) = self.has_room_for_the_first_link(token, leader, rank) {
+            let event = LeaderEvent::From(rank, ToLeader::Ready(Err(reason.clone())));
+            self.work.push_back(Work::Leader(leader, event));
+            return self.refuse(Link::Remote(token), &reason);
+        }
         self.set_role(token, Role::Member { leader, rank });
         self.say(token, &Down::Taken);
         self.link(leader, rank, Link::Remote(token));
@@ -56,15 +78,19 @@ impl Control {
     /// Both sides end with 'off', and both say which versions met.
     fn meet_another_version(&mut self, token: Token, prelude: &Prelude, protocol: u16) {
         self.forget_unopened(token);
-        let term = protocol_term(protocol);
-        let hello = hello(prelude, vec![term]);
         let reason = self.versions(prelude.rank, protocol);
+        self.turn_away(token, prelude, vec![protocol_term(protocol)], &reason);
+    }
+
+    /// The leader hears of the rank by terms that no other has, and so all end with 'off'.
+    fn turn_away(&mut self, token: Token, prelude: &Prelude, terms: Vec<Term>, reason: &str) {
         if prelude.rank == 0 {
-            self.nobody_can_lead(&prelude.token, prelude.clique, &reason);
+            self.nobody_can_lead(&prelude.token, prelude.clique, reason);
         } else {
+            let hello = hello(prelude, terms);
             self.introduce(Arriving { prelude: *prelude, hello, via: None, listening: None });
         }
-        self.refuse(Link::Remote(token), &reason);
+        self.refuse(Link::Remote(token), reason);
     }
 
     pub(super) fn versions(&self, rank: u32, protocol: u16) -> String {
@@ -86,7 +112,7 @@ impl Control {
             lead.seconds += 1;
         }
         if before.is_none() || is_second && lead.seconds <= 4 {
-            let event = LeaderEvent::From(rank, airamp_agreement::ToLeader::Hello(hello));
+            let event = LeaderEvent::From(rank, ToLeader::Hello(hello));
             self.work.push_back(Work::Leader(leader, event));
         }
         if rank >= ranks {

@@ -5,7 +5,7 @@ use crate::mailbox::Joining;
 use crate::seat::{Invitation, Place};
 use airamp_agreement::{Hello, Leader, Member, Plan, Rank};
 use mio::Token;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +62,8 @@ pub(super) struct Lead {
     /// Hellos of a second rank with the same number; a few say it all.
     pub(super) seconds: u32,
     pub(super) links: HashMap<Rank, Link>,
+    /// Who ever had a link.
+    pub(super) linked: HashSet<Rank>,
     pub(super) has_started: bool,
     pub(super) is_closed: bool,
     /// A plan of the brain's is being voted on.
@@ -125,6 +127,7 @@ impl Lead {
             heard: HashMap::new(),
             seconds: 0,
             links: HashMap::new(),
+            linked: HashSet::new(),
             has_started: false,
             is_closed: false,
             is_changing: false,
