@@ -126,6 +126,14 @@ fn a_rank_with_another_version_of_the_library_leaves_the_job_exact_and_both_vers
     }
 }
 
+/// As where nodes were given builds of two commits, neither of which was a release.
+#[test]
+fn a_rank_with_another_build_of_the_same_version_leaves_the_job_exact_and_both_builds_are_named() {
+    let outcomes = with_one(3, 2, |run| run.env("AIRAMP_INJECT_BUILD", "another"));
+    assert_off_because(&outcomes, &["library build"]);
+    assert!(outcomes.iter().any(|outcome| why_off(outcome).contains("'another'")), "{outcomes:?}");
+}
+
 #[test]
 fn a_rank_with_another_setting_leaves_the_job_exact_and_the_setting_is_named() {
     let settings = [

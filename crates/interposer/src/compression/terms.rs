@@ -4,6 +4,7 @@
 use crate::clique::hash;
 use airamp_agreement::Term;
 use airamp_fast_path::SHAPES_VERSION;
+use airamp_kernels::loader::file;
 use airamp_policy::Mode;
 use airamp_settings::{Settings, WireFormat};
 use std::path::Path;
@@ -20,7 +21,9 @@ pub(super) fn of_rank(settings: &Settings, asked: Mode, blocking: bool) -> Vec<T
     let Settings { wire_format, min_bytes, arena_bytes, min_speedup, max_vnmse, ranks_per_node, .. } =
         settings;
     vec![
-        term("library version", version()),
+        term("library version", unless_injected("AIRAMP_INJECT_VERSION", env!("CARGO_PKG_VERSION"))),
+        // Two builds of one version may differ in what they put on the wire.
+        term("library build", unless_injected("AIRAMP_INJECT_BUILD", env!("AIRAMP_BUILD"))),
         term("mode", mode_name(asked)),
         term("AIRAMP_WIRE_FORMAT", name_of(*wire_format)),
         term("wire version", WIRE_VERSION),
@@ -44,9 +47,9 @@ pub(super) fn of_device(architecture: &str, kernels: Option<&Path>, captures: bo
     ]
 }
 
-/// This library's; for tests, what they ask for.
-fn version() -> String {
-    std::env::var("AIRAMP_INJECT_VERSION").unwrap_or_else(|_| env!("CARGO_PKG_VERSION").to_owned())
+/// This library's own; for tests, what they ask for.
+fn unless_injected(variable: &str, own: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| own.to_owned())
 }
 
 fn mode_name(mode: Mode) -> &'static str {
@@ -68,9 +71,9 @@ fn name_of(format: WireFormat) -> &'static str {
 
 /// Which kernels these are: those of the folder, or the embedded ones.
 fn manifest_hash(folder: Option<&Path>) -> String {
-    let text = match folder.map(|folder| std::fs::read(folder.join("manifest.toml"))) {
+    let text = match folder.map(|folder| file::manifest(&folder.join("manifest.toml"))) {
         None => airamp_kernels::MANIFEST.as_bytes().to_vec(),
-        Some(text) => text.unwrap_or_default(),
+        Some(text) => text.unwrap_or_default().into_bytes(),
     };
     format!("{:016x}", hash(&text))
 }
