@@ -230,6 +230,36 @@ static void careless(void) {
   }
 }
 
+static struct clique overtaken_clique;
+static pthread_barrier_t about_to_end;
+
+static void *abort_both(void *unused) {
+  (void)unused;
+  pthread_barrier_wait(&about_to_end);
+  usleep(100 * 1000);
+  for (int r = 0; r < 2; r++) show("abort", ncclCommAbort(overtaken_clique.comm[r]));
+  return NULL;
+}
+
+/* Another thread aborts while the group's end is under way, which takes the vendor longer than that; the vendor's part of the
+ * group would come first. */
+static void overtaken(void) {
+  struct clique *c = &overtaken_clique;
+  clique_open(c, 2);
+  clique_fill(c, 1);
+  pthread_t thread;
+  pthread_barrier_init(&about_to_end, NULL, 2);
+  pthread_create(&thread, NULL, abort_both, NULL);
+  CHECK(ncclGroupStart());
+  for (int r = 0; r < 2; r++)
+    CHECK(ncclAllReduce(c->in[r], c->out[r], COUNT, ncclInt32, ncclSum, c->comm[r], c->stream[r]));
+  clique_enqueue(c);
+  pthread_barrier_wait(&about_to_end);
+  int failed = ncclGroupEnd() != 0;
+  pthread_join(thread, NULL);
+  show("group failed", failed);
+}
+
 /* Two calls and messages in one group; the first of the calls may fail. */
 static void twice(void) {
   static struct clique c;
@@ -270,6 +300,7 @@ int main(int argc, char **argv) {
   else if (!strcmp(name, "finalized")) ending(ncclCommFinalize);
   else if (!strcmp(name, "ended")) ending(ncclCommDestroy);
   else if (!strcmp(name, "careless")) careless();
+  else if (!strcmp(name, "overtaken")) overtaken();
   else if (!strcmp(name, "twice")) twice();
   else return unknown_scenario();
   return 0;

@@ -105,6 +105,27 @@ fn no_group_with_a_call_that_was_refused_succeeds() {
     assert!(!outcome.stdout_text().contains("group end 0"), "{outcome}");
 }
 
+/// A panic of ours at a group's begin or end: how deep the thread is in groups stays known.
+#[test]
+fn nor_does_one_behind_an_internal_error_of_ours_at_any_place_of_a_group() {
+    for place in
+        ["ncclGroupStart:before", "ncclGroupStart:after", "ncclGroupEnd:before", "ncclGroupEnd:after"]
+    {
+        let outcome = planned(program("careless").env("AIRAMP_INJECT_PANIC", place));
+        let ends: Vec<String> = outcome.assert_success().stdout_text().lines().map(str::to_owned).collect();
+        assert_eq!(ends.len(), 3, "{place}: {outcome}");
+        assert_eq!(ends[1..], ["group end 3", "group end 3"], "{place}: {outcome}");
+    }
+}
+
+#[test]
+fn a_group_whose_communicators_are_aborted_while_it_ends_posts_nothing_on_what_is_gone() {
+    let outcome = planned(program("overtaken").env("AIRAMP_EMU_SLOW_CALL", "ncclGroupEnd:300"));
+    let expected = "abort 0\nabort 0\ngroup failed 1\n";
+    assert_eq!(outcome.assert_success().stdout_text(), expected, "{outcome}");
+    assert!(!outcome.stderr_text().contains("which was destroyed"), "{outcome}");
+}
+
 #[test]
 fn nothing_is_posted_on_a_communicator_after_it_is_poisoned() {
     let outcome = struck("twice");

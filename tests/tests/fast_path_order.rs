@@ -6,7 +6,7 @@ use airamp_tests::scenario::{Scenario, assert_compressed, assert_exact_without_a
 
 /// Families of cases, with how many there are of each.
 const FAMILIES: [(&str, usize); 5] =
-    [("streams", 5), ("threads", 1), ("groups", 9), ("meeting", 4), ("mixed", 9)];
+    [("streams", 5), ("threads", 1), ("groups", 9), ("meeting", 5), ("mixed", 9)];
 
 #[track_caller]
 fn assert_family_compressed(name: &'static str, ranks: &[u32]) {

@@ -187,7 +187,7 @@ fn pass_on_as<const PLAIN: bool>(
     let exception = Undo { ticket: &ticket, thread, vendor, call };
     let result = thread.inside_vendor(forward);
     std::mem::forget(exception);
-    let Some(ticket) = &ticket else { return result };
+    let Some(ticket) = &ticket else { return without_our_part(thread, vendor, call, result) };
     let mut told = result;
     match call {
         Call::Operation(operation) => ours(function, Moment::After, || {
@@ -196,12 +196,19 @@ fn pass_on_as<const PLAIN: bool>(
                 telemetry::depart(thread, function, result);
             }
         }),
-        Call::Group(call) => ours(function, Moment::After, || {
-            told = after_group(thread, vendor, *call, result);
-            if PLAIN {
-                telemetry::depart(thread, function, told);
+        Call::Group(how) => {
+            let depth = thread.group_depth(vendor);
+            let done = ours(function, Moment::After, || {
+                told = after_group(thread, vendor, *how, result);
+                if PLAIN {
+                    telemetry::depart(thread, function, told);
+                }
+            });
+            if done.is_none() {
+                told = compression::settle_group(thread, vendor, *how, depth, result);
             }
-        }),
+            done
+        }
         _ => ours(function, Moment::After, || {
             told = after_others(thread, vendor, call, *ticket, result);
             if PLAIN {
@@ -211,6 +218,18 @@ fn pass_on_as<const PLAIN: bool>(
     };
     // What the vendor said, unless a communicator that was made could not be kept.
     told
+}
+
+/// How deep in groups a thread is has to be known all the same: calls of communicators that compress fail from now on, and
+/// so must the end of the group that they are in.
+#[cold]
+fn without_our_part(thread: &Thread, vendor: u8, call: &Call, result: NcclResult) -> NcclResult {
+    match call {
+        Call::Group(how) => {
+            compression::settle_group(thread, vendor, *how, thread.group_depth(vendor), result)
+        }
+        _ => result,
+    }
 }
 
 #[inline(always)]

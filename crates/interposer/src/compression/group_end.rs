@@ -215,9 +215,17 @@ struct Group<'a> {
 
 impl Group<'_> {
     fn run(mut self) -> NcclResult {
-        let mut result = NcclResult::SUCCESS;
+        let mut part = NcclResult::SUCCESS;
         loop {
-            let part = match ours(self.function, Moment::After, || choose_next(self.calls)) {
+            // Before the first part too: the streams' meeting may have waited until somebody's abort was through.
+            let result = first_error(part, drop_unusable(self.calls));
+            if !result.is_accepted() {
+                // What waits has indices above that of the call that failed, which is free again.
+                fail_posted(self.calls);
+                abandon(self.calls, GroupCall::End, result, is_refusal(part));
+                return result;
+            }
+            part = match ours(self.function, Moment::After, || choose_next(self.calls)) {
                 Some(Next::Nothing) => return result,
                 // Outside our own part, so that an exception of the vendor's passes through.
                 Some(Next::PassOn) => self.pass_on(),
@@ -227,14 +235,6 @@ impl Group<'_> {
                 },
                 None => return NcclResult::INTERNAL_ERROR,
             };
-            let refused = is_refusal(part);
-            result = first_error(part, drop_unusable(self.calls));
-            if !result.is_accepted() {
-                // What waits has indices above that of the call that failed, which is free again.
-                fail_posted(self.calls);
-                abandon(self.calls, GroupCall::End, result, refused);
-                return result;
-            }
         }
     }
 

@@ -24,14 +24,10 @@ pub(super) fn dispatch(thread: &Thread, vendor: u8, call: &Call, forward: Deferr
             result
         }
         Call::End { how: Ending::Destroy | Ending::Abort, comm } => end(comm, forward),
-        Call::Group(GroupCall::Start) => {
-            let result = forward.run();
-            if result.is_accepted() {
-                thread.set_group_depth(vendor, thread.group_depth(vendor) + 1);
-            }
-            result
+        Call::Group(how) => {
+            let (depth, result) = (thread.group_depth(vendor), thread.inside_vendor(|| forward.run()));
+            settle_group(thread, vendor, how, depth, result)
         }
-        Call::Group(GroupCall::End | GroupCall::SimulateEnd) => end_group(thread, vendor, forward),
         _ => forward.run(),
     }
 }
@@ -51,12 +47,22 @@ fn end(comm: Comm, forward: Deferred) -> NcclResult {
     result
 }
 
-/// What was kept back is lost, and no such call of the group has had an effect.
-fn end_group(thread: &Thread, vendor: u8, forward: Deferred) -> NcclResult {
-    let depth = thread.group_depth(vendor).saturating_sub(1);
+/// A group's begin or end that our own part was not there for; `depth` is that of before. At the outermost end what was kept
+/// back is lost, and no such call of the group has had an effect.
+pub(crate) fn settle_group(
+    thread: &Thread,
+    vendor: u8,
+    how: GroupCall,
+    depth: u32,
+    result: NcclResult,
+) -> NcclResult {
+    let depth = match how {
+        GroupCall::Start if result.is_accepted() => depth + 1,
+        GroupCall::Start => depth,
+        GroupCall::End | GroupCall::SimulateEnd => depth.saturating_sub(1),
+    };
     thread.set_group_depth(vendor, depth);
-    let result = forward.run();
-    if depth > 0 {
+    if how == GroupCall::Start || depth > 0 {
         return result;
     }
     let has_lost_calls = !thread.take_held(vendor).is_null();

@@ -7,13 +7,14 @@
 
 use super::active::Failure;
 use super::held::{AtOnce, Held};
+use crate::telemetry;
 use airamp_fast_path::{MOST_LANES, meet};
 use airamp_vendor_abi::nccl::{Comm, Stream};
 use arrayvec::ArrayVec;
 
 /// `room` is for the streams of one communicator, and kept from group to group.
 pub(super) fn all_meet(calls: &[Held], at_once: &[AtOnce], room: &mut Vec<Stream>) -> Result<(), Failure> {
-    let all = || calls.iter().map(AtOnce::of).chain(at_once.iter().copied());
+    let all = || calls.iter().filter(|held| !is_dropped(held)).map(AtOnce::of).chain(at_once.iter().copied());
     if all().zip(all().skip(1)).all(|(one, next)| one.stream == next.stream) {
         return Ok(());
     }
@@ -29,6 +30,11 @@ pub(super) fn all_meet(calls: &[Held], at_once: &[AtOnce], room: &mut Vec<Stream
         streams_meet(held, room)?;
     }
     Ok(())
+}
+
+/// The vendor does not even look at the stream of a collective of nothing.
+fn is_dropped(held: &Held) -> bool {
+    held.operation.count == 0 && telemetry::is_collective(held.operation.kind)
 }
 
 fn gather(room: &mut Vec<Stream>, calls: impl Iterator<Item = AtOnce>) -> Result<(), Failure> {

@@ -259,7 +259,15 @@ fn decide(known: Known, operation: &Operation, standing: Standing) -> Result<Dec
     let entry = Entry::from_byte(gate.entry(index, candidate.class.place())?);
     let pin = known.pin().ok_or(Failure::Ending)?;
     let active = pin.active().ok_or(Failure::Ending)?;
-    active.decide(operation, candidate, entry, standing)
+    let decision = active.decide(operation, candidate, entry, standing)?;
+    if let Decision::Vendor(Some(measurement)) = decision
+        && !known.is_usable()
+    {
+        // To begin a measurement may have had to wait for room in the device's queue, until an abort was through.
+        active.measuring.end_watch(active.lane(), measurement, operation, false);
+        return Err(Failure::Ending);
+    }
+    Ok(decision)
 }
 
 fn has_null(operation: &Operation) -> bool {

@@ -11,7 +11,7 @@ use super::calls::SEVERAL_STEPS;
 use super::expected::Spec;
 use super::messages::Messages;
 use super::piece::Piece;
-use super::tracked::Tracked;
+use super::tracked::{Tracked, trial_calls};
 use super::{Case, Job, Seen};
 use crate::collective::{Collective, Form};
 use crate::error::RankError;
@@ -30,6 +30,7 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         }),
         Case::new("meeting/messages", messages),
         Case::new("meeting/captured", captured),
+        Case::new("meeting/captured_beside_an_empty_call", captured_beside_an_empty_call),
         // For ranks that try their calls.
         Case::new("tried/groups_on_two_streams", tried),
     ];
@@ -130,6 +131,25 @@ fn captured(job: &mut Job) -> Result<Seen, RankError> {
     Ok(seen)
 }
 
+/// An empty call on a stream that is in no capture: there is nothing to wait for.
+fn captured_beside_an_empty_call(job: &mut Job) -> Result<Seen, RankError> {
+    let (comm, mut seen, stream) = (job.communicator()?, Seen::new(), job.gpu.stream(true)?);
+    let piece = Piece::new(job, &comm, compressible())?;
+    let empty = Piece::new(job, &comm, Spec::sum(DataType::FLOAT16, 0))?;
+    let graph = stream.capture(|| {
+        job.group(|| {
+            piece.enqueue(job, &comm, &stream)?;
+            empty.enqueue(job, &comm, &job.stream)
+        })
+    })?;
+    graph.launch(&stream)?;
+    stream.synchronize()?;
+    piece.judge(&comm, &mut seen)?;
+    comm.check(&mut seen);
+    drop(graph);
+    Ok(seen)
+}
+
 /// The vendor has the call behind its dry run, and in a group of its own.
 fn tried(job: &mut Job) -> Result<Seen, RankError> {
     let (comm, other, mut seen) = (job.communicator()?, job.gpu.stream(true)?, Seen::new());
@@ -146,6 +166,7 @@ fn tried(job: &mut Job) -> Result<Seen, RankError> {
     }
     other.synchronize()?;
     pieces.iter().try_for_each(|piece| piece.judge(&comm, &mut seen))?;
+    seen.expect(trial_calls(comm.comm.raw()).is_some_and(|calls| calls > 0), || "no call was tried".into());
     comm.check(&mut seen);
     Ok(seen)
 }

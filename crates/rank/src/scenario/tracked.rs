@@ -12,7 +12,7 @@ use super::Seen;
 use super::expected::{Expectation, Spec};
 use crate::nccl::Communicator;
 
-type CompressedCallsFn = unsafe extern "C" fn(Comm, *mut c_ulonglong) -> c_int;
+type CountFn = unsafe extern "C" fn(Comm, *mut c_ulonglong) -> c_int;
 type CallIndexFn = unsafe extern "C" fn(Comm, *mut c_ulonglong, *mut c_ulonglong) -> c_int;
 
 pub(super) struct Tracked {
@@ -72,9 +72,18 @@ impl Tracked {
 
 /// How many calls of the communicator the library compressed; `None` without the library.
 pub(super) fn compressed_calls(comm: Comm) -> Option<u64> {
-    let address = export(c"airampCompressedCalls")?;
-    // SAFETY: the library gives the name this signature.
-    let ask = unsafe { transmute::<*mut c_void, CompressedCallsFn>(address) };
+    counted(c"airampCompressedCalls", comm)
+}
+
+/// How many were trials.
+pub(super) fn trial_calls(comm: Comm) -> Option<u64> {
+    counted(c"airampTrialCalls", comm)
+}
+
+fn counted(name: &CStr, comm: Comm) -> Option<u64> {
+    let address = export(name)?;
+    // SAFETY: the library gives both names this signature.
+    let ask = unsafe { transmute::<*mut c_void, CountFn>(address) };
     let mut calls = 0;
     // SAFETY: writes one integer; an unknown communicator is an answer.
     (unsafe { ask(comm, &raw mut calls) } == 0).then_some(calls)

@@ -1,13 +1,10 @@
 //! The communicators of a planned job that are there at the moment, each with a stream of its own.
 
-use std::ffi::{c_int, c_ulonglong, c_void};
-use std::mem::transmute;
-
 use airamp_vendor::gpu::Stream;
 use airamp_vendor_abi::nccl::Comm;
 
 use super::super::Job;
-use super::super::tracked::{compressed_calls, export};
+use super::super::tracked::{compressed_calls, trial_calls};
 use super::plan::Kin;
 use super::report::Counted;
 use crate::error::RankError;
@@ -83,14 +80,4 @@ fn missing(place: usize) -> RankError {
 fn ask(comm: Comm, counted: &mut Counted) {
     counted.said_compressed += compressed_calls(comm).unwrap_or(0);
     counted.said_trials += trial_calls(comm).unwrap_or(0);
-}
-
-fn trial_calls(comm: Comm) -> Option<u64> {
-    type CountFn = unsafe extern "C" fn(Comm, *mut c_ulonglong) -> c_int;
-    let address = export(c"airampTrialCalls")?;
-    // SAFETY: the library gives the name this signature.
-    let ask = unsafe { transmute::<*mut c_void, CountFn>(address) };
-    let mut calls = 0;
-    // SAFETY: writes one integer; an unknown communicator is an answer.
-    (unsafe { ask(comm, &raw mut calls) } == 0).then_some(calls)
 }

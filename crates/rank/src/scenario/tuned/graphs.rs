@@ -8,6 +8,7 @@ use airamp_vendor::gpu::GraphExec;
 
 use super::super::Job;
 use super::super::expected::Spec;
+use super::super::tracked::trial_calls;
 use super::Arguments;
 use super::gradient::Gradient;
 use super::library;
@@ -138,7 +139,7 @@ impl Program<'_> {
         let comm = self.comm.raw();
         match place {
             0 => true,
-            1 => library::trial_calls(comm).unwrap_or(0) > 0,
+            1 => trial_calls(comm).unwrap_or(0) > 0,
             // In the plan it stands before its index is reached.
             _ => self.live[place].outcome().is_ok_and(|(outcome, _)| outcome == Outcome::Compressed),
         }

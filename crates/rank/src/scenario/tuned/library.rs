@@ -13,7 +13,6 @@ pub(super) use super::super::tracked::compressed_calls;
 use super::super::tracked::export;
 
 type PlanFn = unsafe extern "C" fn(Comm, *mut c_uchar, *mut c_ulonglong) -> c_int;
-type CountFn = unsafe extern "C" fn(Comm, *mut c_ulonglong) -> c_int;
 
 /// What the plan says about a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,14 +57,4 @@ pub(super) fn plan(comm: Comm) -> Option<[u8; PLAN_BYTES]> {
     let (mut plan, mut from) = ([0; PLAN_BYTES], 0);
     // SAFETY: writes a plan's bytes and one integer; an unknown communicator is an answer.
     (unsafe { ask(comm, plan.as_mut_ptr(), &raw mut from) } == 0).then_some(plan)
-}
-
-/// How many calls were trials.
-pub(super) fn trial_calls(comm: Comm) -> Option<u64> {
-    let address = export(c"airampTrialCalls")?;
-    // SAFETY: the library gives the name this signature.
-    let ask = unsafe { transmute::<*mut c_void, CountFn>(address) };
-    let mut calls = 0;
-    // SAFETY: writes one integer; an unknown communicator is an answer.
-    (unsafe { ask(comm, &raw mut calls) } == 0).then_some(calls)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::super::print_line;
+use super::super::tracked::trial_calls;
 use super::gradient::Gradient;
 use super::library::{self, PlannedEntry};
 use crate::digest::Digest;
@@ -153,7 +154,7 @@ impl Report {
     /// went through it.
     pub(super) fn ask(&mut self, number: usize, comm: &Communicator, gradients: &[&Gradient]) {
         self.compressed += library::compressed_calls(comm.raw()).unwrap_or(0);
-        self.trials += library::trial_calls(comm.raw()).unwrap_or(0);
+        self.trials += trial_calls(comm.raw()).unwrap_or(0);
         self.ask_plan(number, comm, gradients);
     }
 
@@ -165,7 +166,7 @@ impl Report {
     /// The same about one that not all are in, which may be decided otherwise elsewhere.
     pub(super) fn ask_apart(&mut self, number: usize, comm: &Communicator, gradients: &[&Gradient]) {
         self.compressed_apart += library::compressed_calls(comm.raw()).unwrap_or(0);
-        self.trials_apart += library::trial_calls(comm.raw()).unwrap_or(0);
+        self.trials_apart += trial_calls(comm.raw()).unwrap_or(0);
         self.ask_plan(number, comm, gradients);
     }
 
