@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use airamp_telemetry::State;
 use airamp_telemetry::snapshot::Call;
 
 use crate::findings::{Condition, Key, severity};
@@ -67,6 +68,10 @@ fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
         return Some(blocked_host(case, group, blocked, seconds));
     }
     let text = if hung.missing.is_empty() {
+        let beside = match unheard(case, group) {
+            0 => String::new(),
+            n => format!(", or at the {n} here in which the library is inert and saw nothing of it"),
+        };
         let others = match (group.elsewhere(), group.inert()) {
             (0, 0) => "no rank is missing: look at the network and the devices".to_owned(),
             (0, n) => format!("look at the {n} more in which the library is inert, which tell nothing"),
@@ -76,7 +81,7 @@ fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
             ),
         };
         format!(
-            "Communicator {name} has not completed sequence {sequence} for {seconds:.0} s although all {} ranks here have issued it; {others}.",
+            "Communicator {name} has not completed sequence {sequence} for {seconds:.0} s although all {} ranks here have issued it; {others}{beside}.",
             group.judged.len()
         )
     } else {
@@ -92,11 +97,20 @@ fn hang(case: &Case<'_>, group: &Group<'_>) -> Option<Condition> {
     Some(condition(case, FindingKind::Hang, name.clone(), name, ranks, Some(sequence), text))
 }
 
+/// Processes of the job that may have a part in it, since not all of its ranks are known here, and in which the library was
+/// inert before it was made.
+fn unheard(case: &Case<'_>, group: &Group<'_>) -> usize {
+    let is_member = |process: &Process| group.members.iter().any(|one| std::ptr::eq(one.process, process));
+    let live = case.processes.values().filter(|process| process.is_live());
+    let inert = live.filter(|process| process.snapshot.state == State::Inert && !is_member(process));
+    if group.elsewhere() == 0 { 0 } else { inert.count() }
+}
+
 /// Nobody is behind in a collective: only who is at the other end of a message could be, and that nobody tells.
 fn blocked_host(case: &Case<'_>, group: &Group<'_>, place: usize, seconds: f64) -> Condition {
     let name = group.name();
     let host = group.judged().nth(place).map_or_else(|| "a rank".to_owned(), who);
-    let unless = match group.inert() {
+    let unless = match group.inert() + unheard(case, group) {
         0 => String::new(),
         n => format!(", unless the library is inert in it ({n} here)"),
     };

@@ -2,7 +2,7 @@
 //! of one name, with made-up readings.
 
 use airamp_telemetry::snapshot::{Arrival, Communicator};
-use airamp_telemetry::{Ended, State};
+use airamp_telemetry::{Ended, PatternState, State};
 
 use crate::conditions::Limits;
 use crate::made_up::{communicator, reading, snapshot};
@@ -79,6 +79,37 @@ fn a_hang_beside_a_rank_that_became_inert_says_so_although_other_nodes_have_rank
     assert!(text.contains(both), "{text}");
     let text = found(&mut self::world(), true, 20);
     assert!(text.contains("behind in a collective, unless the library is inert in it (1 here)"), "{text}");
+}
+
+#[test]
+fn a_hang_beside_a_rank_that_was_inert_before_the_communicator_was_made_does_not_send_one_elsewhere_alone() {
+    let before = |with: Vec<Communicator>| {
+        let mut inert = inert(1);
+        inert.snapshot.communicators = with;
+        inert
+    };
+    for with in [Vec::new(), vec![communicator(0xdef, 1, 2)]] {
+        let mut world = world();
+        world.look(vec![waiting(0, 4), before(with.clone())], at(4));
+        let node = world.look(vec![waiting(0, 4), before(with)], at(20)).node;
+        let text = &node.findings.iter().find(|one| one.kind == FindingKind::Hang).expect("a hang").text;
+        assert!(text.contains("look at the 1 ranks on other nodes, or at the 1 here in which"), "{text}");
+    }
+}
+
+#[test]
+fn what_a_rank_that_became_inert_had_learnt_of_the_rhythm_is_not_the_job_s() {
+    let with = |mut one: Reading, state: PatternState| {
+        let own = &mut one.snapshot.communicators[0].pattern;
+        (own.state, own.period_ns) = (state, S);
+        one
+    };
+    let of_job = |second: Reading| {
+        let first = with(member(0, 5, 2), PatternState::Locked);
+        world().look(vec![first, second], at(2)).node.jobs[0].rhythm.state.clone()
+    };
+    assert_eq!(of_job(with(member(1, 5, 2), PatternState::Learning)), "learning");
+    assert_eq!(of_job(with(inert(1), PatternState::Learning)), "locked");
 }
 
 /// Who issued that in the second second, and has been inside the next call since the third.
@@ -404,6 +435,30 @@ fn what_seemed_two_programs_is_one_job_when_a_communicator_of_both_shows_it() {
         assert_eq!(ranks_here(&node), [("none".to_owned(), 4), ("none#2".to_owned(), 0)]);
         let ranks: Vec<Option<u32>> = node.jobs[0].ranks.iter().map(|rank| rank.rank).collect();
         assert_eq!(ranks, [Some(0), Some(1), Some(2), Some(3)]);
+    }
+}
+
+#[test]
+fn two_programs_whose_parts_came_mixed_do_not_become_one_with_each_rank_twice() {
+    let mut world = world();
+    let parts = |with_whole: bool| -> Vec<Reading> {
+        // Of two programs of four ranks, the pairs that their first communicators join, in the order in which they are listed.
+        let pairs = [(1, [2, 3]), (2, [0, 1]), (2, [2, 3]), (1, [0, 1])];
+        let ranks = pairs.iter().flat_map(|(program, ranks)| ranks.map(|rank| (*program, rank)));
+        let one = |((program, rank), id): ((u64, i32), u64)| {
+            let mut one = snapshot("none", rank, id as u32);
+            one.communicators = vec![communicator(10 * program + rank as u64 / 2, rank % 2, 2)];
+            if with_whole {
+                one.communicators.push(Communicator { slot: 1, ..communicator(100 + program, rank, 4) });
+            }
+            reading(id, one)
+        };
+        ranks.zip(1..).map(one).collect()
+    };
+    for second in 1..5 {
+        let node = world.look(parts(second > 1), at(second)).node;
+        let here: Vec<_> = node.jobs.iter().map(|job| (job.label.as_str(), job.ranks_here)).collect();
+        assert_eq!(here, [("none", 4), ("none#2", 4)], "at {second} s");
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use airamp_telemetry::State;
+
 use crate::conditions::Limits;
 use crate::gain::gain;
 use crate::groups::{Group, Member};
@@ -63,7 +65,7 @@ pub(crate) fn job(job: &mut Job, shown: Shown<'_>) -> view::Job {
         host_share: shares.host,
         bound_by: shares::bound_by(&shares, straggler(&ranks, job)),
         gain,
-        rhythm: rhythm::of_job(ranks.iter().filter(|rank| is_live(rank)).map(|rank| &rank.rhythm)),
+        rhythm: rhythm::of_job(ranks.iter().filter(|rank| tells_its_rhythm(rank)).map(|rank| &rank.rhythm)),
         pace_changes: job.rhythms.view(shown.now),
         ranks,
         communicators,
@@ -127,8 +129,10 @@ fn over(ended_ns: u64, live: &[&Process]) -> ProcessState {
     if live.is_empty() || live.iter().any(was_there) { ProcessState::Gone } else { ProcessState::Left }
 }
 
-fn is_live(rank: &view::Rank) -> bool {
-    !matches!(rank.process_state, ProcessState::Gone | ProcessState::Left)
+/// What is said of one in which the library is inert stands still.
+fn tells_its_rhythm(rank: &view::Rank) -> bool {
+    let is_live = !matches!(rank.process_state, ProcessState::Gone | ProcessState::Left);
+    is_live && rank.state != State::Inert.name()
 }
 
 fn facts(rank: Option<u32>, process: &Process) -> view::Rank {

@@ -80,7 +80,7 @@ fn state(rank: &Rank) -> String {
 fn tone_of(rank: &Rank) -> Tone {
     match rank.process_state {
         ProcessState::Stopped | ProcessState::Blocked => Tone::Bad,
-        ProcessState::Gone => Tone::Quiet,
+        ProcessState::Gone | ProcessState::Left => Tone::Quiet,
         _ if rank.late => Tone::Warning,
         _ => Tone::Plain,
     }

@@ -86,16 +86,19 @@ impl Jobs {
     fn fitting(&self, same: &[u64], members: &[&Process], shared: &BTreeSet<u64>) -> Option<u64> {
         let stage = members.first().map(|member| stage(member))?;
         let of_number = |number: &u64| self.by_number.get(number);
-        let shares = |number: &&u64| of_number(number).is_some_and(|job| !job.names.is_disjoint(shared));
         let is_free = |number: &&u64| {
             let has_room = |job: &Job| members.iter().all(|member| !job.has_another(member.rank));
             stage == Stage::Gone || of_number(number).is_some_and(has_room)
         };
+        // One that has its place leaves it for a job that has its communicator, unless another has its rank there.
+        let is_there = |number: &u64| members.iter().any(|member| member.job == *number);
+        let shares = |number: &&u64| {
+            of_number(number).is_some_and(|job| !job.names.is_disjoint(shared))
+                && (stage != Stage::Settled || is_there(number) || is_free(number))
+        };
         // It was free for a process whose rank was not known yet; with the rank it may be another's.
         let is_sure = !matches!(stage, Stage::Shown { .. });
-        let stays = |number: &&u64| {
-            members.iter().any(|member| member.job == **number) && (is_sure || is_free(number))
-        };
+        let stays = |number: &&u64| is_there(number) && (is_sure || is_free(number));
         same.iter().find(shares).or(same.iter().find(stays)).or(same.iter().find(is_free)).copied()
     }
 }
