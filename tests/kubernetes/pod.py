@@ -209,6 +209,8 @@ def installed(pod):
 
 def main():
     options = arguments()
+    # As kubelet starts containers: a shell cannot trap what is ignored already, as under nohup.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if not options.inside:
         # A network, mounts and shared memory of its own, all gone with the last process in them.
         apart = ["unshare", "--mount", "--net", "--ipc", "--fork", "--kill-child", sys.executable, __file__, "--inside"]

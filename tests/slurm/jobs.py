@@ -68,8 +68,8 @@ def started(node, port):
 
 
 def small(tasks_a_node=1, nodes=2, gpus=0):
-    """Options of sbatch that make an example small."""
-    return [f"--nodes={nodes}", f"--ntasks-per-node={tasks_a_node}", f"--gpus-per-node={gpus}"]
+    """Options of sbatch that make an example small, and leave room on its nodes for others."""
+    return [f"--nodes={nodes}", f"--ntasks-per-node={tasks_a_node}", f"--gpus-per-node={gpus}", "--oversubscribe", "--mem=1G"]
 
 
 def start(cluster):

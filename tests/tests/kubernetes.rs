@@ -240,7 +240,7 @@ fn kustomize_makes_of_them_what_the_checks_take_for_granted() {
         Command::new(program).arg("version").arg("--help").output().is_ok()
     });
     let Some((program, verb)) = program.and_then(|line| line.split_once(' ')) else {
-        return skip("there is neither kustomize nor kubectl, and no package registry has them");
+        return skip("there is neither kustomize nor a kubectl that has it");
     };
     let base = tempfile::tempdir().expect("a folder");
     for name in ["overlays/nvidia", "overlays/amd", "monitoring/pods", "monitoring/service"] {

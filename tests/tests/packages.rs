@@ -321,6 +321,12 @@ fn the_wheel_runs_a_job_finds_the_environments_nccl_and_leaves_nothing() {
     for program in ["airamp", "airampd", "airamp-rank"] {
         python.run(program).arg("--version").run().assert_success();
     }
+    for script in ["kubernetes/add-to", "kubernetes/monitoring/rules", "slurm/airamp-epilog"] {
+        let path = python.site_packages().join("airamp_accel/share/airamp").join(script);
+        let mode =
+            fs::metadata(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions();
+        assert_eq!(mode.mode() & 0o111, 0o111, "{}", path.display());
+    }
     let table = ["bench", "--sizes", "64KiB", "--datatypes", "float32", "--iterations", "1", "--warmup", "1"];
     assert!(python.run("airamp").args(table).run().assert_success().stdout_text().contains("vNMSE"));
 
