@@ -34,6 +34,14 @@ fn a_linked_program_by_the_next_object_in_the_search_order() {
 }
 
 #[test]
+fn preloaded_by_a_link_with_the_name_that_a_job_script_still_has() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let link = dir.path().join("libAIRamp-Accel-v132.so");
+    std::os::unix::fs::symlink(interposer(), &link).expect("a link");
+    finds_it_by("RTLD_NEXT", linked().preload(&link).library_dir(emulator_dir()));
+}
+
+#[test]
 fn a_plugin_in_a_local_scope_among_the_mapped_libraries() {
     let plugin = CProgram::linked("plugin.c").shared_library().build();
     let host = Run::new(CProgram::unlinked("plugin_host.c").build()).arg(plugin);

@@ -2,6 +2,7 @@
 
 mod place;
 
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,7 +52,8 @@ fn ahead() -> Option<Command> {
     };
     let made = unshare().arg("true").stderr(Stdio::null()).status();
     if !made.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no time namespace can be made here");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "not to be skipped in CI: time namespaces");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no time namespace can be made here");
         return None;
     }
     let mut command = unshare();
