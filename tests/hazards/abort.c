@@ -24,16 +24,23 @@ static void *wait_alone(void *unused) {
 }
 
 /* As a watchdog finds it: calls are made ahead of a peer that never comes, until the device's queue is full. */
-static volatile int is_ending;
+static volatile int is_ending, calls_made;
 
 static void *call_ahead(void *unused) {
   (void)unused;
   CHECK(cudaSetDevice(0));
   pthread_barrier_wait(&about_to_block);
-  for (int i = 0; i < 1000 && !is_ending && !call_result; i++)
+  for (int i = 0; i < 1000 && !is_ending && !call_result; i++, calls_made++)
     call_result =
         ncclAllReduce(c.in[0], c.out[0], COUNT, ncclFloat32, ncclSum, c.comm[0], c.stream[0]);
   return NULL;
+}
+
+static void wait_until_full(void) {
+  for (int before = -1; before != calls_made;) {
+    before = calls_made;
+    usleep(500000);
+  }
 }
 
 static int abort_when_full(void) {
@@ -41,7 +48,7 @@ static int abort_when_full(void) {
   pthread_barrier_init(&about_to_block, NULL, 2);
   pthread_create(&thread, NULL, call_ahead, NULL);
   pthread_barrier_wait(&about_to_block);
-  usleep(500000);
+  wait_until_full();
   is_ending = 1;
   printf("abort gave %d\n", ncclCommAbort(c.comm[0]));
   pthread_join(thread, NULL);

@@ -7,6 +7,8 @@ typedef ncclResult_t (*destroy_op)(int, ncclComm_t);
 typedef ncclResult_t (*all_to_all_v)(const void *, const size_t *, const size_t *, void *, const size_t *,
                                      const size_t *, int, ncclComm_t, cudaStream_t);
 
+typedef ncclResult_t (*revoke_function)(ncclComm_t, int);
+typedef ncclResult_t (*shrink_function)(ncclComm_t, int *, int, ncclComm_t *, ncclConfig_t *, int);
 typedef ncclResult_t (*all_reduce_config)(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t,
                                           const void *);
 
@@ -230,6 +232,26 @@ static void careless(void) {
   }
 }
 
+/* Behind a call that failed: what can be made from its communicators, before they are revoked and then. */
+static void derived(void) {
+  static struct clique c;
+  ncclComm_t child[2] = {NULL, NULL};
+  int excluded = 1;
+  clique_open(&c, 2);
+  clique_fill(&c, 1);
+  CHECK(ncclGroupStart());
+  for (int r = 0; r < 2; r++)
+    ncclAllReduce(c.in[r], c.out[r], COUNT, ncclFloat32, ncclSum, c.comm[r], c.stream[r]);
+  show("call", ncclGroupEnd());
+  CHECK(ncclGroupStart());
+  for (int r = 0; r < 2; r++) ncclCommSplit(c.comm[r], 0, r, &child[r], NULL);
+  show("split", ncclGroupEnd());
+  revoke_function revoke = (revoke_function)newer("ncclCommRevoke");
+  for (int r = 0; r < 2; r++) show("revoke", revoke(c.comm[r], 0));
+  shrink_function shrink = (shrink_function)newer("ncclCommShrink");
+  show("shrink", shrink(c.comm[0], &excluded, 1, &child[0], NULL, 0));
+}
+
 static struct clique overtaken_clique;
 static pthread_barrier_t about_to_end;
 
@@ -300,6 +322,7 @@ int main(int argc, char **argv) {
   else if (!strcmp(name, "finalized")) ending(ncclCommFinalize);
   else if (!strcmp(name, "ended")) ending(ncclCommDestroy);
   else if (!strcmp(name, "careless")) careless();
+  else if (!strcmp(name, "derived")) derived();
   else if (!strcmp(name, "overtaken")) overtaken();
   else if (!strcmp(name, "twice")) twice();
   else return unknown_scenario();

@@ -89,6 +89,7 @@ fn a_call_that_an_abort_overtakes_is_not_posted_on_what_is_gone() {
             let outcome = job.join().expect("it only waits");
             outcome.assert_success();
             assert!(outcome.stdout_text().ends_with("abort gave 0\nabort gave 0\n"), "{outcome}");
+            assert!(outcome.stderr_text().contains("compression on"), "{outcome}");
             assert!(!outcome.stderr_text().contains("which was destroyed"), "{outcome}");
         }
     });
@@ -118,9 +119,18 @@ fn nor_does_one_behind_an_internal_error_of_ours_at_any_place_of_a_group() {
     }
 }
 
+/// The vendor would wait for peers that may wait for this rank in that call, until the communicator is revoked.
+#[test]
+fn behind_an_internal_error_of_ours_others_are_made_from_a_communicator_once_it_is_revoked() {
+    let program = program("derived").env("AIRAMP_EMU_NCCL_VERSION", "23203");
+    let outcome = planned(program.env("AIRAMP_INJECT_PANIC", "ncclAllReduce:before"));
+    let expected = "call 3\nsplit 3\nrevoke 0\nrevoke 0\nshrink 0\n";
+    assert_eq!(outcome.assert_success().stdout_text(), expected, "{outcome}");
+}
+
 #[test]
 fn a_group_whose_communicators_are_aborted_while_it_ends_posts_nothing_on_what_is_gone() {
-    let outcome = planned(program("overtaken").env("AIRAMP_EMU_SLOW_CALL", "ncclGroupEnd:300"));
+    let outcome = planned(program("overtaken").env("AIRAMP_EMU_SLOW_CALL", "ncclGroupEnd:1500"));
     let expected = "abort 0\nabort 0\ngroup failed 1\n";
     assert_eq!(outcome.assert_success().stdout_text(), expected, "{outcome}");
     assert!(!outcome.stderr_text().contains("which was destroyed"), "{outcome}");

@@ -53,8 +53,10 @@ fn groups_of_which_calls_are_tried_do_too() {
 
 #[test]
 fn so_do_calls_that_the_vendors_group_has_at_once() {
-    let scenario = Scenario::new("meeting/what_is_passed_on_at_once", 2);
-    assert_compressed(&scenario.env("AIRAMP_EMU_NCCL_VERSION", "23203"), 1);
+    for case in ["meeting/what_is_passed_on_at_once", "meeting/at_once_and_empty_beside_a_captured_call"] {
+        let scenario = Scenario::new(case, 2).env("AIRAMP_EMU_NCCL_VERSION", "23203");
+        assert_compressed(&scenario, 1);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Falling back to the vendor is right only while the plan of the call's index is 'vendor'. So a panic
 //! makes the process inert, and leaves its calls to the vendor, only while no communicator of it compresses; of one
-//! that does, calls fail from then on (`compression::route`, ARCHITECTURE.md).
+//! that does, calls fail from then on (`compression::internal_error`, ARCHITECTURE.md).
 
 use crate::log;
 use std::panic::{AssertUnwindSafe, catch_unwind};

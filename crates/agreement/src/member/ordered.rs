@@ -1,5 +1,6 @@
 //! An operator's last order, until the leader has heard it for certain. A link may take it along when it is lost; but one that
-//! the leader has heard may be taken back by way of another rank, and is not said again.
+//! the leader has heard may be taken back by way of another rank, and is not said again. An order to go on is said once:
+//! repeated, it could take back an order to stop, of which this rank knows nothing.
 
 use super::MemberAction;
 use crate::message::{Order, ToLeader};
@@ -25,7 +26,9 @@ impl Ordered {
     }
 
     pub(super) fn link_lost(&mut self) {
-        self.way = Way::Unsaid;
+        if self.order == Order::Off {
+            self.way = Way::Unsaid;
+        }
     }
 
     /// The order, if it is to be said now.

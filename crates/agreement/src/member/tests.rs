@@ -482,6 +482,15 @@ fn an_order_that_a_link_may_have_taken_with_it_is_said_again_by_the_next_one() {
     assert_eq!(member.handle(LinkUp), said);
 }
 
+/// While the link was down somebody may have ordered to stop, by way of another rank.
+#[test]
+fn an_order_to_go_on_is_said_once() {
+    let mut member = on();
+    assert_eq!(member.handle(Order(crate::Order::On)), [Send(ToLeader::Order(crate::Order::On))]);
+    member.handle(LinkLost);
+    assert_eq!(member.handle(LinkUp), []);
+}
+
 /// It may have been taken back since, by way of another rank.
 #[test]
 fn an_order_that_the_leader_has_heard_is_not_said_again() {

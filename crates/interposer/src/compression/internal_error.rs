@@ -3,8 +3,9 @@
 
 use super::route::{compresses, is_taken_back};
 use crate::calls::{Call, Ending, GroupCall};
-use crate::communicators;
+use crate::communicators::{self, Known};
 use crate::deferred::Deferred;
+use crate::lifecycle;
 use crate::thread::Thread;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 
@@ -23,7 +24,17 @@ pub(super) fn dispatch(thread: &Thread, vendor: u8, call: &Call, forward: Deferr
             }
             result
         }
+        // The vendor would wait for peers that may wait for this rank in a call that failed here.
+        Call::Derive { parent, .. } if !call.aborts_parent() && may_be_awaited(parent) => {
+            thread.fail_group(vendor, NcclResult::INTERNAL_ERROR);
+            NcclResult::INTERNAL_ERROR
+        }
+        Call::Derive { parent, .. } if call.aborts_parent() => interrupt(parent, forward),
+        Call::End { how: Ending::Destroy | Ending::Abort | Ending::Revoke, comm } if is_taken_back(comm) => {
+            NcclResult::SUCCESS
+        }
         Call::End { how: Ending::Destroy | Ending::Abort, comm } => end(comm, forward),
+        Call::End { how: Ending::Revoke, comm } => interrupt(comm, forward),
         Call::Group(how) => {
             let (depth, result) = (thread.group_depth(vendor), thread.inside_vendor(|| forward.run()));
             settle_group(thread, vendor, how, depth, result)
@@ -32,19 +43,33 @@ pub(super) fn dispatch(thread: &Thread, vendor: u8, call: &Call, forward: Deferr
     }
 }
 
+/// Of one that has failed or was revoked it is known already.
+fn may_be_awaited(comm: Comm) -> bool {
+    communicators::find(comm as usize)
+        .is_some_and(|known| known.entry.is_active() && !known.entry.is_poisoned())
+}
+
 /// The next communicator at its address has nothing to do with it. What it held of the device stays with the process.
 fn end(comm: Comm, forward: Deferred) -> NcclResult {
-    if is_taken_back(comm) {
-        return NcclResult::SUCCESS;
-    }
-    let known = communicators::find(comm as usize);
-    // Another thread may still be inside a call of ours on it.
-    known.inspect(|known| _ = known.begin_end());
-    let result = forward.run();
+    let (known, result) = ending(comm, forward);
     if let Some(known) = known {
         if result.is_accepted() { known.forget() } else { known.cancel_end() }
     }
     result
+}
+
+/// Revoked, or shrunk with an abort: others can be made from it from then on.
+fn interrupt(comm: Comm, forward: Deferred) -> NcclResult {
+    let (known, result) = ending(comm, forward);
+    known.inspect(|known| lifecycle::ended(Ending::Revoke, *known, result));
+    result
+}
+
+/// Another thread may still be inside a call of ours on it.
+fn ending(comm: Comm, forward: Deferred) -> (Option<Known>, NcclResult) {
+    let known = communicators::find(comm as usize);
+    known.inspect(|known| _ = known.begin_end());
+    (known, forward.run())
 }
 
 /// A group's begin or end that our own part was not there for; `depth` is that of before. At the outermost end what was kept

@@ -3,10 +3,11 @@
 //! For a vendor the calls of a group on several streams of one communicator wait for all of these streams, and all of them
 //! for the calls. Of a group that was kept back it sees some parts, each on its own, and the fast path has others. So the
 //! streams of each communicator that compresses meet before the first part and behind the last. Communicators that do
-//! not have one part.
+//! not have one part, or, where calls could not be kept, two that do not meet (docs/guide/limits.md).
 
 use super::active::Failure;
 use super::held::{AtOnce, Held};
+use crate::calls::Operation;
 use crate::telemetry;
 use airamp_fast_path::{MOST_LANES, meet};
 use airamp_vendor_abi::nccl::{Comm, Stream};
@@ -14,7 +15,13 @@ use arrayvec::ArrayVec;
 
 /// `room` is for the streams of one communicator, and kept from group to group.
 pub(super) fn all_meet(calls: &[Held], at_once: &[AtOnce], room: &mut Vec<Stream>) -> Result<(), Failure> {
-    let all = || calls.iter().filter(|held| !is_dropped(held)).map(AtOnce::of).chain(at_once.iter().copied());
+    let all = || {
+        calls
+            .iter()
+            .filter(|held| !is_dropped(&held.operation))
+            .map(AtOnce::of)
+            .chain(at_once.iter().copied())
+    };
     if all().zip(all().skip(1)).all(|(one, next)| one.stream == next.stream) {
         return Ok(());
     }
@@ -33,8 +40,8 @@ pub(super) fn all_meet(calls: &[Held], at_once: &[AtOnce], room: &mut Vec<Stream
 }
 
 /// The vendor does not even look at the stream of a collective of nothing.
-fn is_dropped(held: &Held) -> bool {
-    held.operation.count == 0 && telemetry::is_collective(held.operation.kind)
+pub(super) fn is_dropped(operation: &Operation) -> bool {
+    operation.count == 0 && telemetry::is_collective(operation.kind)
 }
 
 fn gather(room: &mut Vec<Stream>, calls: impl Iterator<Item = AtOnce>) -> Result<(), Failure> {

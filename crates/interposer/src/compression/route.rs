@@ -5,6 +5,7 @@ use super::doubt::{OneCall, is_refusal};
 use super::group_end;
 use super::held::{self, Afterwards, Held, HeldCalls};
 use super::internal_error;
+use super::meeting::is_dropped;
 use super::single;
 use crate::boundary::{Moment, ours};
 use crate::calls::{AllReduce, Call, Ending, GroupCall, Operation};
@@ -300,7 +301,7 @@ fn hold(
 
 /// Notes where a call runs that the vendor's open group has already. False: there is no room.
 fn note_at_once(thread: &Thread, vendor: u8, operation: &Operation) -> bool {
-    with_list(thread, vendor, |list| list.push_at_once(operation))
+    is_dropped(operation) || with_list(thread, vendor, |list| list.push_at_once(operation))
 }
 
 /// What is kept of the thread's open group.

@@ -16,8 +16,8 @@ use super::{Case, Job, Seen};
 use crate::collective::{Collective, Form};
 use crate::error::RankError;
 
-/// More than come before the first trial, at that pace.
-const UNTIL_TRIED: usize = 60;
+/// Far more than come before the first trial, at that pace.
+const MOST_UNTIL_TRIED: usize = 1500;
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) fn cases(job: &Job) -> Vec<Case> {
@@ -30,7 +30,9 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
         }),
         Case::new("meeting/messages", messages),
         Case::new("meeting/captured", captured),
-        Case::new("meeting/captured_beside_an_empty_call", captured_beside_an_empty_call),
+        Case::new("meeting/captured_beside_an_empty_call", |job| {
+            captured_beside(job, |job, comm, empty| empty.enqueue(job, comm, &job.stream))
+        }),
         // For ranks that try their calls.
         Case::new("tried/groups_on_two_streams", tried),
     ];
@@ -39,6 +41,9 @@ pub(super) fn cases(job: &Job) -> Vec<Case> {
             crosswise(job, passed_on(), true, |job, comm, piece, _| enqueue_configured(job, comm, piece))
         };
         cases.push(Case::new("meeting/what_is_passed_on_at_once", configured));
+        cases.push(Case::new("meeting/at_once_and_empty_beside_a_captured_call", |job| {
+            captured_beside(job, |job, comm, empty| enqueue_configured(job, comm, empty))
+        }));
     }
     cases
 }
@@ -132,14 +137,17 @@ fn captured(job: &mut Job) -> Result<Seen, RankError> {
 }
 
 /// An empty call on a stream that is in no capture: there is nothing to wait for.
-fn captured_beside_an_empty_call(job: &mut Job) -> Result<Seen, RankError> {
+fn captured_beside(
+    job: &mut Job,
+    call: impl Fn(&Job, &Tracked, &Piece) -> Result<(), RankError>,
+) -> Result<Seen, RankError> {
     let (comm, mut seen, stream) = (job.communicator()?, Seen::new(), job.gpu.stream(true)?);
     let piece = Piece::new(job, &comm, compressible())?;
     let empty = Piece::new(job, &comm, Spec::sum(DataType::FLOAT16, 0))?;
     let graph = stream.capture(|| {
         job.group(|| {
             piece.enqueue(job, &comm, &stream)?;
-            empty.enqueue(job, &comm, &job.stream)
+            call(job, &comm, &empty)
         })
     })?;
     graph.launch(&stream)?;
@@ -155,18 +163,23 @@ fn tried(job: &mut Job) -> Result<Seen, RankError> {
     let (comm, other, mut seen) = (job.communicator()?, job.gpu.stream(true)?, Seen::new());
     let pieces = Piece::all(job, &comm, [compressible(), compressible().seeded(1)])?;
     let copy = job.gpu.alloc(pieces[1].spec.bytes())?;
-    for _ in 0..UNTIL_TRIED {
+    // The same number on all ranks: they try at the same calls.
+    let tried = || trial_calls(comm.comm.raw()).is_some_and(|calls| calls > 0);
+    for _ in 0..MOST_UNTIL_TRIED {
         job.group(|| {
             pieces[0].enqueue(job, &comm, &job.stream)?;
             pieces[1].enqueue(job, &comm, &other)
         })?;
         pieces[1].copy_result(&copy, &job.stream)?;
         job.stream.synchronize()?;
+        if tried() {
+            break;
+        }
         std::thread::sleep(PAUSE);
     }
     other.synchronize()?;
     pieces.iter().try_for_each(|piece| piece.judge(&comm, &mut seen))?;
-    seen.expect(trial_calls(comm.comm.raw()).is_some_and(|calls| calls > 0), || "no call was tried".into());
+    seen.expect(tried(), || "no call was tried".into());
     comm.check(&mut seen);
     Ok(seen)
 }
