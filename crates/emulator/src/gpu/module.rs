@@ -24,6 +24,8 @@ pub use code_object::{Architecture, image_len};
 struct Module {
     functions: Vec<String>,
     device: &'static Device,
+    /// How often the device had been reset by then.
+    resets: u64,
     /// The device memory that the code takes up.
     room: u64,
     given: Mutex<Vec<(String, usize)>>,
@@ -31,6 +33,8 @@ struct Module {
 
 struct Function {
     name: String,
+    device: &'static Device,
+    resets: u64,
 }
 
 static MODULES: Handles<Module> = Handles::new();
@@ -46,7 +50,8 @@ pub fn load(image: &[u8]) -> Answer<usize> {
         device.wait_for_all();
     }
     let room = memory::take_room(device, image.len())?;
-    Ok(MODULES.insert(Module { functions, device, room, given: Mutex::default() }))
+    let resets = device.resets();
+    Ok(MODULES.insert(Module { functions, device, resets, room, given: Mutex::default() }))
 }
 
 pub fn unload(module: usize) -> Answer<()> {
@@ -72,7 +77,8 @@ pub fn function(module: usize, name: &str) -> Answer<usize> {
         return Ok(*handle);
     }
     let name = name.to_owned();
-    let handle = FUNCTIONS.insert(Function { name: name.clone() });
+    let Module { device, resets, .. } = *module;
+    let handle = FUNCTIONS.insert(Function { name: name.clone(), device, resets });
     given.push((name, handle));
     Ok(handle)
 }
@@ -84,7 +90,12 @@ pub fn parameters(function: usize) -> Answer<&'static [usize]> {
 }
 
 fn implementation(function: usize) -> Answer<(String, Kernel)> {
-    let name = FUNCTIONS.get(function)?.name.clone();
+    let known = FUNCTIONS.get(function)?;
+    let name = known.name.clone();
+    if known.device.resets() != known.resets {
+        report(&format!("the kernel {name} was loaded before its device was reset"));
+        return Err(CudaError::INVALID_HANDLE);
+    }
     let Some(kernel) = kernels::find(&name) else {
         report(&format!("the kernel {name} has no implementation here"));
         return Err(CudaError::NOT_SUPPORTED);
