@@ -265,7 +265,11 @@ const NOT_RUN: [(&str, &str, &str); 7] = [
         "`sh newcomer`: deploy/packages/newcomer runs it in a Debian of its own",
     ),
     ("docs/kubernetes.md", "deploy/kubernetes/add-to", "needs PyYAML; tests/tests/kubernetes.rs runs add-to"),
-    ("docs/plan.md", "airamp bench --gpu", "needs a GPU; the same with --fit is run over tests/bench"),
+    (
+        "docs/plan.md",
+        "airamp bench --gpu",
+        "needs a GPU; crates/airamp/tests/plan.rs makes fits of tests/bench",
+    ),
     ("docs/release.md", "AIRAMP_HOME=FOLDER", "needs qemu and a build for aarch64"),
 ];
 
