@@ -19,6 +19,7 @@ pub mod packages;
 pub mod process;
 pub mod prometheus;
 pub mod scenario;
+pub mod stand_ins;
 pub mod standstill;
 pub mod tuned;
 

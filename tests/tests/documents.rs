@@ -1,17 +1,16 @@
 //! The documents keep their promises: every relative link and anchor leads somewhere, every command in a fence that says
-//! `sh run` runs on the emulator as it stands, those in one that says `sh stand-in` run with stand-ins for launchers and
-//! frameworks, and the guide names no setting and no metric that there is not.
+//! `sh run` runs on the emulator as it stands, those in one that says `sh stand-in` run with stand-ins for launchers,
+//! frameworks and tools, any other has a reason, and the guide names no setting and no metric that there is not.
 //! Links to other sites are not followed: a test asks nothing of the network.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use airamp_tests::packages::{have, tree};
 use airamp_tests::process::free_port;
-use airamp_tests::{Run, airamp, package_dir};
+use airamp_tests::{Run, airamp, package_dir, stand_ins};
 use tempfile::TempDir;
 
 /// All commands of one page together; generous, for two busy cores.
@@ -157,33 +156,6 @@ fn a_link_to_nothing_is_found_and_one_in_code_is_none() {
     assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a-b_c-d", "e-f", "e-f-1"]);
 }
 
-/// Launchers and frameworks that are not here, or have no GPU here. Each wants the library: preloaded, named as NCCL, or in
-/// its arguments.
-const FRAMEWORKS: [&str; 5] = ["torchrun", "deepspeed", "vllm", "python3", "mpirun"];
-/// Those that only start something elsewhere.
-const SCHEDULERS: [&str; 2] = ["srun", "sbatch"];
-
-/// A folder of programs that stand in for them; each keeps a line of what it was told.
-fn stand_ins(folder: &Path) -> PathBuf {
-    let programs = folder.join("stand-ins");
-    fs::create_dir(&programs).expect("a folder in it");
-    let wants_library = "case \"${LD_PRELOAD:-}${VLLM_NCCL_SO_PATH:-}$*\" in *libairamp_accel.so*) ;; *)\n\
-         echo \"$0: the library is not preloaded\" >&2; exit 9 ;; esac\n";
-    for (names, check) in [(&FRAMEWORKS[..], wants_library), (&SCHEDULERS[..], "")] {
-        for name in names {
-            let script = format!("#!/bin/sh\n{check}echo \"{name} $*\" >> '{}'\n", told(folder).display());
-            let path = programs.join(name);
-            fs::write(&path, script).expect("a script");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("an executable");
-        }
-    }
-    programs
-}
-
-fn told(folder: &Path) -> PathBuf {
-    folder.join("told")
-}
-
 /// Runs a page's marked blocks, in order and each in a shell of its own, in one folder of the test's own.
 fn run_page(page: &Path, blocks: &[String]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -199,7 +171,9 @@ fn run_blocks(page: &Path, blocks: &[String], folder: &TempDir, first_in_path: O
     let path = std::env::var("PATH").unwrap_or_default();
     let first = first_in_path.map(|programs| format!("{}:", programs.display())).unwrap_or_default();
     for (number, block) in blocks.iter().enumerate() {
-        let script = format!("cd '{}'\n{block}", folder.path().display());
+        // What a page leaves running in the background ends with it.
+        let ends = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT";
+        let script = format!("cd '{}'\n{ends}\n{block}", folder.path().display());
         let outcome = Run::new("bash")
             .args(["-e", "-u", "-o", "pipefail", "-c", &script])
             .env("PATH", format!("{first}{}:{path}", bin.display()))
@@ -247,14 +221,80 @@ fn every_command_around_a_framework_runs_with_something_that_stands_in_for_it() 
         }
         run += blocks.len();
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let programs = stand_ins(folder.path());
+        let programs = stand_ins::put_into(folder.path(), &root());
         run_blocks(&page, &blocks, &folder, Some(&programs));
-        let told = fs::read_to_string(told(folder.path())).unwrap_or_default();
-        started.extend(told.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)));
+        started.extend(stand_ins::started(folder.path()));
     }
-    assert!(run >= 15, "only {run} blocks are marked");
-    let known: BTreeSet<String> = FRAMEWORKS.iter().chain(&SCHEDULERS).map(ToString::to_string).collect();
-    assert_eq!(started, known, "what was started (left) and what stands ready (right)");
+    assert!(run >= 35, "only {run} blocks are marked");
+    assert_eq!(started, stand_ins::names(), "what was started (left) and what stands ready (right)");
+}
+
+#[test]
+fn a_stand_in_refuses_what_the_real_program_would() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let programs = stand_ins::put_into(folder.path(), &root());
+    let takes = |command: &str| {
+        let in_folder = format!("cd '{}' && {command}", folder.path().display());
+        let path = format!("{}:/usr/bin:/bin", programs.display());
+        Run::new("sh").args(["-c", &in_folder]).env("PATH", path).run().end == airamp_tests::End::Code(0)
+    };
+    for command in
+        ["kubectl apply -f job.yaml", "kubectl exec POD -- ls -l", "./x build", "tar -xzf a -C /opt"]
+    {
+        assert!(takes(command), "{command}");
+    }
+    let wrong =
+        ["kubectl aply -f job.yaml", "kubectl apply --file=job.yaml", "./x biuld", "torchrun train.py"];
+    for command in wrong {
+        assert!(!takes(command), "{command}");
+    }
+}
+
+/// Fences that no test runs as they stand: the page, what the first line begins with, and why.
+const NOT_RUN: [(&str, &str, &str); 7] = [
+    (
+        "README.md",
+        "airamp doctor",
+        "a list; `airamp disable` there reaches every job of the user, and --gpu needs one",
+    ),
+    ("docs/chaos.md", "./x build", "takes minutes to hours; tests/tests/chaos.rs runs a bounded part"),
+    ("docs/chaos.md", "./soak steady", "takes an hour; tests/tests/soak.rs runs a bounded part"),
+    (
+        "docs/install.md",
+        "apt-get install",
+        "`sh newcomer`: deploy/packages/newcomer runs it in a Debian of its own",
+    ),
+    ("docs/kubernetes.md", "deploy/kubernetes/add-to", "needs PyYAML; tests/tests/kubernetes.rs runs add-to"),
+    (
+        "docs/plan.md",
+        "airamp bench --gpu",
+        "needs a GPU; crates/airamp/tests/plan.rs makes fits of tests/bench",
+    ),
+    ("docs/release.md", "AIRAMP_HOME=FOLDER", "needs qemu and a build for aarch64"),
+];
+
+/// By which a fence says that it is shell.
+const SHELLS: [&str; 5] = ["sh", "bash", "shell", "console", "zsh"];
+
+#[test]
+fn every_command_is_run_or_there_is_a_reason() {
+    let mut reasons: BTreeSet<_> = NOT_RUN.iter().map(|(page, begins, _)| (*page, *begins)).collect();
+    for (page, text) in documents() {
+        let page = page.to_string_lossy();
+        for (info, code) in parts(&text).code {
+            let words: Vec<&str> = info.split(' ').collect();
+            let is_run = [["sh", "run"], ["sh", "stand-in"]].iter().any(|marks| words == marks);
+            if is_run || !SHELLS.contains(&words[0]) {
+                continue;
+            }
+            let reason = NOT_RUN.iter().find(|(of, begins, _)| *of == page && code.starts_with(begins));
+            let (of, begins, _) = reason.unwrap_or_else(|| {
+                panic!("{page}: mark it `sh run` or `sh stand-in`, or give a reason in NOT_RUN:\n{code}")
+            });
+            reasons.remove(&(*of, *begins));
+        }
+    }
+    assert!(reasons.is_empty(), "reasons for what there is not: {reasons:?}");
 }
 
 /// The words of a text that begin so and go on with letters of `rest`.

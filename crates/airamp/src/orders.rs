@@ -112,10 +112,14 @@ fn line(answer: &Answer) -> String {
     format!("{}\n", without_control_characters(text.trim_end_matches([':', ' '])))
 }
 
+/// Not what status shows: that also has labels, and the names of pods, which an order does not go by.
+const NAMES: &str = "a job's name here is AIRAMP_JOB, SLURM_JOB_ID or TORCHELASTIC_RUN_ID of its environment, not a \
+                     pod's name or a label such as 77#2; ";
+
 /// What to do where nobody answered.
 fn nobody(job: Option<&str>) -> String {
     let (of_job, names) = match job {
-        Some(job) => (format!(" of job {job}"), "`airamp status --once` shows how the jobs are named; "),
+        Some(job) => (format!(" of job {job}"), NAMES),
         None => (String::new(), ""),
     };
     without_control_characters(&format!(
@@ -157,10 +161,10 @@ mod tests {
     #[test]
     fn who_finds_nobody_is_told_what_to_do() {
         let of_a_job = nobody(Some("x"));
-        assert!(
-            of_a_job.contains("as the job's user") && of_a_job.contains("`airamp status --once`"),
-            "{of_a_job}"
-        );
+        for part in ["as the job's user", "AIRAMP_JOB, SLURM_JOB_ID or TORCHELASTIC_RUN_ID", "such as 77#2"] {
+            assert!(of_a_job.contains(part), "{of_a_job}");
+        }
+        assert!(!of_a_job.contains("airamp status"), "that also names jobs by pods and numbers: {of_a_job}");
         assert!(!of_a_job.contains("without --job"), "that would tell all of them: {of_a_job}");
         assert!(nobody(None).contains("as the job's user"));
     }

@@ -22,6 +22,9 @@ const PROTECTING: [&str; 4] =
 /// Words of which one in an unknown name says what it is for.
 const PROTECTION: [&str; 8] = ["token", "tls", "ssl", "cert", "certificate", "auth", "password", "bearer"];
 
+/// What is written behind one of them without anything between, as in `tokenfile`.
+const OF_PROTECTION: [&str; 3] = ["file", "cert", "key"];
+
 pub(crate) struct Configuration {
     pub(crate) listen: SocketAddr,
     pub(crate) access: Access,
@@ -102,16 +105,46 @@ fn refuse_unprotected(loaded: &Loaded) -> Result<(), Failure> {
     }
 }
 
-/// A name like those of the settings that protect, as `metrics_token`, `token_file` or a key of a table `[tls]`.
+/// A name like those of the settings that protect, as `metrics_token`, `tokenFile` or a key of a table `[tls]`.
 fn may_protect(unknown: &Unknown) -> bool {
     let name = unknown.name.to_lowercase();
-    let name = name.trim_start_matches("airamp_");
-    let speaks_of_protection =
-        |name: &str| name.to_lowercase().split(['_', '.', '-']).any(|word| PROTECTION.contains(&word));
-    !is_of_a_service(name)
-        && (name.starts_with("metric")
-            || speaks_of_protection(name)
+    let is_of_metrics = name.trim_start_matches("airamp_").starts_with("metric");
+    !is_of_a_service(&name)
+        && (is_of_metrics
+            || speaks_of_protection(&unknown.name)
             || unknown.meant.is_some_and(speaks_of_protection))
+}
+
+fn speaks_of_protection(name: &str) -> bool {
+    words(name).iter().any(|word| is_of_protection(word))
+}
+
+fn is_of_protection(mut word: &str) -> bool {
+    while !PROTECTION.contains(&word) {
+        match OF_PROTECTION.iter().find_map(|end| word.strip_suffix(end)) {
+            Some(shorter) => word = shorter,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// In small letters: what stands between underscores, dots and the like, and what begins with a capital.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let ends_capitals = before.is_uppercase() && letters.peek().is_some_and(|next| next.is_lowercase());
+        if !letter.is_alphanumeric() || letter.is_uppercase() && (before.is_lowercase() || ends_capitals) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    words
 }
 
 /// What Kubernetes makes of a Service, were it `airamp-metrics`: hosts and ports, which no setting that protects is.
@@ -253,6 +286,9 @@ mod tests {
         for name in ["AIRAMP_TOKEN_FILE", "AIRAMP_TLS_CERT", "AIRAMP_MERTICS_TSL_KEY", "AIRAMP_BEARER"] {
             refused(name);
         }
+        for name in ["AIRAMP_TOKENFILE", "AIRAMP_TLSCERT", "AIRAMP_HTTP_TLSCERTFILE", "AIRAMP_tlsKey"] {
+            refused(name);
+        }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("airamp.conf");
         for content in [
@@ -266,6 +302,11 @@ mod tests {
             "airampd.http.tls.on = true\n",
             "[[listen]]\nport = 1\n[[listen]]\ntoken_file = \"/x\"\n",
             "listen = [{ at = { bearer = \"/x\" } }]\n",
+            "tokenFile = \"/x\"\n",
+            "tlsCert = \"/x\"\n",
+            "[airampd]\ntokenFile = \"/x\"\n",
+            "[airampd]\nserverTLSOn = true\n",
+            "\"the token\" = \"/x\"\n",
         ] {
             std::fs::write(&file, content).expect("a settings file");
             let loaded = airamp_settings::resolve(&Environment::default(), &file);
@@ -288,6 +329,8 @@ mod tests {
             "AIRAMP_METRICS_SERVICE_HOST",
             "AIRAMP_METRICS_SERVICE_PORT_HTTP",
             "AIRAMP_METRICS_PORT_9090_TCP",
+            "AIRAMP_SERVICE_PORT_TLS",
+            "AIRAMP_SERVICE_PORT_TOKEN",
             "AIRAMP_TOKEN_PORT_9090_TCP_PROTO",
         ] {
             let configuration = with(&[(name, "1")]).unwrap_or_else(|failure| panic!("{failure}"));

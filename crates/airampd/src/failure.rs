@@ -12,8 +12,8 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Setting(String),
     #[error(
-        "{0} is in use by another program (Prometheus itself uses port 9090 by default): set AIRAMP_METRICS_PORT to \
-         a free port, or end that program; `ss -ltnp` shows it"
+        "{0} is in use by another program (Prometheus itself and RHEL's Cockpit use port 9090 by default): set \
+         AIRAMP_METRICS_PORT, or metrics_port in the settings file, to a free port, or end that program; `ss -ltnp` shows it"
     )]
     PortInUse(SocketAddr),
     #[error(

@@ -27,7 +27,7 @@ A job is never stopped by its settings. A wrong value or an unknown name is igno
 where it stands and what is right; what would hold without it is used. Settings of compression are the exception (from
 `AIRAMP_MODE` to `AIRAMP_DOUBT_MS`, without `AIRAMP_TUNING_CACHE`): while a value is wrong on any rank, nothing is compressed, unless a stronger
 source has a right one. A settings file that is no regular
-file, cannot be read, is larger than 64 KiB, or is not valid TOML is ignored as a whole, with a warning (`airampd`
+file, cannot be read, is larger than 64 KiB, has more than 1,000 keys, or is not valid TOML is ignored as a whole, with a warning (`airampd`
 does not start then: the file may hold what protects the node; nor does it with an unknown name that may be meant to, such as `metrics_token`). An empty variable counts as unset. Sizes take a whole number of bytes, or text with `KiB`, `MiB` or `GiB`.
 
 ";

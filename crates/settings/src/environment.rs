@@ -51,14 +51,13 @@ impl Environment {
         JOB_NAMES.iter().find_map(|name| self.get(name).filter(|value| *value != NAMELESS))
     }
 
-    /// Variables that nothing reads, with the name that was probably meant.
+    /// Variables that are set and that nothing reads, with the name that was probably meant.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = (String, Option<&'static str>)> {
-        self.0.keys().map(|name| name.to_string_lossy().into_owned()).filter(|name| !is_known(name)).map(
-            |name| {
-                let meant = nearest_variable(&name);
-                (name, meant)
-            },
-        )
+        let set = self.0.iter().filter(|(_, value)| !value.is_empty());
+        set.map(|(name, _)| name.to_string_lossy().into_owned()).filter(|name| !is_known(name)).map(|name| {
+            let meant = nearest_variable(&name);
+            (name, meant)
+        })
     }
 }
 

@@ -12,6 +12,10 @@ use crate::kinds::Given;
 
 /// A settings file larger than this is not a settings file.
 pub const MAX_FILE_BYTES: u64 = 64 << 10;
+/// Nor is one with more keys, those in tables among them.
+const MOST_KEYS: usize = 1000;
+/// Of a table's name this much is kept with each key in it; of its own name all.
+const MOST_OF_A_TABLES_NAME: usize = 64;
 /// Below that tables are named and not looked into.
 const MOST_TABLES_DEEP: usize = 8;
 
@@ -26,6 +30,8 @@ pub enum FileError {
     NotAFile(&'static str),
     #[error("is larger than {MAX_FILE_BYTES} bytes")]
     TooLarge,
+    #[error("has more than {MOST_KEYS} keys")]
+    TooManyKeys,
     #[error("is not text: invalid UTF-8 on line {line}")]
     NotText { line: usize },
     #[error("is not valid TOML: line {line}: {message}")]
@@ -47,7 +53,7 @@ pub(crate) struct Entry {
     pub(crate) key: String,
     pub(crate) line: usize,
     pub(crate) given: Given,
-    /// Of a table the keys that stand in it, with their lines.
+    /// Of a table the keys that stand in it, each with its path from this one on, and their lines.
     pub(crate) inside: Vec<(String, usize)>,
 }
 
@@ -100,9 +106,15 @@ fn text_of(bytes: Vec<u8>) -> Result<String, FileError> {
 
 fn entries(text: &str) -> Result<Vec<Entry>, FileError> {
     let table = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
-    let mut entries: Vec<Entry> = keys(text, table.get_ref())
-        .map(|(key, line, value)| Entry { key, line, given: given(value), inside: inside(text, value) })
-        .collect();
+    let (mut entries, mut count) = (Vec::new(), 0);
+    for (key, line, value) in keys(text, table.get_ref()) {
+        let inside = inside(text, &key, value);
+        count += inside.len().max(1);
+        if count > MOST_KEYS {
+            return Err(FileError::TooManyKeys);
+        }
+        entries.push(Entry { key, line, given: given(value), inside });
+    }
     entries.sort_by_key(|entry| entry.line);
     Ok(entries)
 }
@@ -118,9 +130,10 @@ fn keys<'a>(
 }
 
 /// The keys in a table, or in the tables of an array, each with its path: what they are called may say what they are for.
-fn inside(text: &str, value: &DeValue<'_>) -> Vec<(String, usize)> {
+/// No more than show that there are too many.
+fn inside(text: &str, key: &str, value: &DeValue<'_>) -> Vec<(String, usize)> {
     let mut found = Vec::new();
-    gather(text, value, "", MOST_TABLES_DEEP, &mut found);
+    gather(text, value, &as_path(key), MOST_TABLES_DEEP, &mut found);
     found.sort_by_key(|(_, line)| *line);
     found
 }
@@ -129,12 +142,15 @@ fn gather(text: &str, value: &DeValue<'_>, path: &str, deep: usize, found: &mut 
     match value {
         DeValue::Table(table) => {
             for (key, line, value) in keys(text, table) {
-                let (path, before) = (format!("{path}{key}"), found.len());
+                if found.len() > MOST_KEYS {
+                    return;
+                }
+                let before = found.len();
                 if deep > 0 {
-                    gather(text, value, &format!("{path}."), deep - 1, found);
+                    gather(text, value, &format!("{path}{}", as_path(&key)), deep - 1, found);
                 }
                 if found.len() == before {
-                    found.push((path, line));
+                    found.push((format!("{path}{key}"), line));
                 }
             }
         }
@@ -143,6 +159,11 @@ fn gather(text: &str, value: &DeValue<'_>, path: &str, deep: usize, found: &mut 
         }
         _ => {}
     }
+}
+
+/// A table's name as it stands before each key in it.
+fn as_path(key: &str) -> String {
+    format!("{}.", key.chars().take(MOST_OF_A_TABLES_NAME).collect::<String>())
 }
 
 fn not_toml(text: &str, error: &TomlError) -> FileError {

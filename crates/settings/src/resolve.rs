@@ -161,9 +161,7 @@ impl Loaded {
                 self.take(index, &given, Source::File { line }, &place);
             }
             None if inside.is_empty() => self.take_unknown(key, line),
-            None => {
-                inside.into_iter().for_each(|(name, line)| self.take_unknown(format!("{key}.{name}"), line))
-            }
+            None => inside.into_iter().for_each(|(name, line)| self.take_unknown(name, line)),
         }
     }
 

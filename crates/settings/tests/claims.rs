@@ -284,7 +284,8 @@ fn the_emulators_and_the_tests_variables_are_no_business_of_the_settings() {
 
 #[test]
 fn an_empty_variable_is_an_unset_one() {
-    let loaded = from_environment(&[("AIRAMP_MODE", ""), ("AIRAMP_CONFIG", "")]);
+    let loaded =
+        from_environment(&[("AIRAMP_MODE", ""), ("AIRAMP_CONFIG", ""), ("AIRAMP_METRICS_TOKEN", "")]);
     assert_eq!(loaded.settings, Settings::default());
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
 }
@@ -444,13 +445,37 @@ fn a_variable_that_is_not_text_is_named() {
 
 #[test]
 fn warnings_are_few_short_and_on_one_line() {
-    let noise: String = (0..2000).map(|i| format!("\"key\\n{i}\" = 1\n")).collect();
+    let noise: String = (0..900).map(|i| format!("\"key\\n{i}\" = 1\n")).collect();
     let loaded = Folder::holding(noise).resolve(&[("AIRAMP_LOG", &"x\n\u{1b}[31m".repeat(10_000))]);
     assert_eq!(loaded.warnings.len(), 21, "twenty and a count");
     assert!(loaded.warnings[20].contains("more warnings"), "{:?}", loaded.warnings[20]);
     for warning in &loaded.warnings {
         assert!(!warning.contains(char::is_control), "{warning:?}");
         assert!(warning.len() < 1000, "{warning:?}");
+    }
+}
+
+#[test]
+fn keys_in_a_table_with_a_long_name_do_not_each_repeat_it() {
+    let folder = |keys: usize| {
+        let lines: String = (0..keys).map(|i| format!("k{i}=1\n")).collect();
+        Folder::holding(format!("[{}.\"a.b\"]\n{lines}", "x".repeat(32 << 10)))
+    };
+    let loaded = folder(900).resolve(&[]);
+    assert_eq!(loaded.unknown.len(), 900);
+    assert!(loaded.unknown.iter().all(|unknown| unknown.name.len() < 100), "{:?}", loaded.unknown[0]);
+    assert!(loaded.unknown[899].name.ends_with(".a.b.k899"), "{:?}", loaded.unknown[899]);
+    assert_only_warning(&folder(3600).resolve(&[]), &["has more than 1000 keys"]);
+}
+
+#[test]
+fn a_file_of_very_many_keys_is_no_settings_file() {
+    let plain: String = (0..1001).map(|i| format!("k{i}=1\n")).collect();
+    let listed = format!("a = [{}]\n", "{b=1},".repeat(1001));
+    for text in [&plain, &listed] {
+        let loaded = Folder::holding(text).resolve(&[]);
+        assert_only_warning(&loaded, &["has more than 1000 keys", "ignored"]);
+        assert!(loaded.file_ignored.is_some() && loaded.unknown.is_empty());
     }
 }
 

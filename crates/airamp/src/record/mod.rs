@@ -123,7 +123,9 @@ fn is_told_to_end(signals: &Signals) -> bool {
 fn nobody(whose: &Whose) -> String {
     let (who, advice) = match whose {
         Whose::Job(job) => {
-            (format!("no process of job {job:?}"), "`airamp status --once` shows how the jobs are named; ")
+            let names = "`airamp status --once` shows how the jobs are named, those of one name as 77 and 77#2: give \
+                         the name, without the #2; ";
+            (format!("no process of job {job:?}"), names)
         }
         Whose::Pids(pids) => {
             let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
@@ -187,4 +189,16 @@ fn note(text: &str) -> Result<String, String> {
     is_fit
         .then(|| text.to_owned())
         .ok_or_else(|| format!("expected at most {LONGEST_NOTE} printable characters"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_label_is_told_the_name() {
+        let said = nobody(&Whose::Job("77#2".to_owned()));
+        assert!(said.contains("`airamp status --once`") && said.contains("without the #2"), "{said}");
+        assert!(!nobody(&Whose::Pids(vec![7])).contains("status"));
+    }
 }
