@@ -48,7 +48,7 @@ fn port(address: SocketAddr, found: &Found) -> Check {
             let advice = match found {
                 Found::Silent => "see what is said of airampd",
                 _ => {
-                    "set AIRAMP_METRICS_PORT to a free port of this machine (Prometheus itself likes to be at 9090)"
+                    "set AIRAMP_METRICS_PORT to a free port of this machine (Prometheus and Cockpit like to be at 9090)"
                 }
             };
             Check::warning(PORT, format!("{address} cannot be used: {error}"), advice)
