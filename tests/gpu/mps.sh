@@ -12,15 +12,37 @@ start_mps() {
     echo "no MPS: the ranks take turns" >&2
 }
 
-# To be called first in the trap of EXIT: from here on no signal ends the script, since a second one (`timeout` sends them to
-# its child and then to the whole group) would leave the daemon behind. Whoever starts such a script waits for this: at most 10 s.
-end_mps() {
-    local pid
-    trap '' TERM INT HUP
+# Ends the daemon and its servers, also those that a killed rank has left wedged, so that another can be started: at most 15 s.
+quit_mps() {
+    local pid server servers
     [ "${mps:-no}" = yes ] || return 0
     pid=$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid" 2>/dev/null)
-    # Children ignore those signals too.
+    servers=$([ -z "$pid" ] || grep -ls "^PPid:[[:space:]]*$pid\$" /proc/[0-9]*/status | cut -d/ -f3)
     echo quit | timeout -s KILL 10 nvidia-cuda-mps-control >/dev/null 2>&1
     # The daemon that we started, and only if it did not heed.
     if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then kill "$pid"; fi
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        is_mps $servers || break
+        sleep 0.3
+    done
+    for server in $servers; do ! is_mps "$server" || kill -KILL "$server" 2>/dev/null; done
+    mps=no
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+
+# is_mps PID…: whether one of them is still a program of MPS, as a number may be another's by now.
+is_mps() {
+    local pid
+    for pid in "$@"; do
+        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != nvidia-cuda-mps ] || return 0
+    done
+    return 1
+}
+
+# To be called first in the trap of EXIT: from here on no signal ends the script, since a second one (`timeout` sends them to
+# its child and then to the whole group) would leave the daemon behind. Whoever starts such a script waits for this as long.
+end_mps() {
+    # Children ignore those signals too.
+    trap '' TERM INT HUP
+    quit_mps
 }

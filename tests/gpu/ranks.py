@@ -22,6 +22,7 @@ RANK = int(os.environ.get("RANK", "-1"))
 SIZE = int(os.environ.get("WORLD_SIZE", "0"))
 IS_RANK = "GPU_TEST_RANK" in os.environ
 NO_GPU = 77
+NOT_THE_LIBRARYS = ("AIRAMP_RANK_NCCL", "AIRAMP_EMU_")
 
 
 class Ended(Exception):
@@ -77,8 +78,9 @@ class Ranks:
             self.start(rank, shared, [sys.executable, os.path.abspath(script), *arguments])
 
     def environment(self, count, settings):
-        """Nothing of the library is inherited: a run without it is without it. Which NCCL to use is not the library's."""
-        ours = {name for name in os.environ if name.startswith("AIRAMP_")} - {"AIRAMP_RANK_NCCL"}
+        """Nothing of the library is inherited: a run without it is without it. Which NCCL to use is not the library's, nor is
+        what the emulator is told."""
+        ours = {name for name in os.environ if name.startswith("AIRAMP_") and not name.startswith(NOT_THE_LIBRARYS)}
         mine = {name: value for name, value in os.environ.items() if name not in ours}
         mine.pop("LD_PRELOAD", None)
         if not self.shares_gpu:

@@ -23,6 +23,7 @@ def parser_of(text, seconds):
     parser.add_argument("--seconds", type=float, default=seconds, help=f"what it may take (default {seconds:.0f})")
     folder = os.environ.get("OUT") or "gpu-suite"
     parser.add_argument("--output", default=folder, help="folder for the JSON (default $OUT, else gpu-suite)")
+    parser.add_argument("--name", help="of the part and its JSON, where one program is several parts")
     return parser
 
 
@@ -47,6 +48,7 @@ class Part:
     """One part's file, clock and checks."""
 
     def __init__(self, name, arguments):
+        name = arguments.name or name
         self.name, self.began, self.limit = name, time.monotonic(), arguments.seconds
         os.makedirs(arguments.output, exist_ok=True)
         self.file = os.path.join(arguments.output, f"{name}.json")
