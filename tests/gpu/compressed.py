@@ -54,12 +54,13 @@ class Failed(Exception):
 
 def bench(words, limit):
     """The rows of one job; bounded."""
-    program = os.path.join(os.path.dirname(ranks.library_file()), "airamp")
+    here = os.path.dirname(os.path.abspath(__file__))
+    folder = os.environ.get("AIRAMP_BIN") or os.path.join(here, "..", "..", "target", "release")
     # The library would warn of a variable that it does not know.
     environment = {name: value for name, value in os.environ.items() if name != "AIRAMP_BIN"}
     environment["AIRAMP_RANK_NCCL"] = grid_rank.nccl_file()
     process = subprocess.Popen(
-        [program, "bench", "--gpu", "--json", *words], env=environment,
+        [os.path.join(folder, "airamp"), "bench", "--gpu", "--json", *words], env=environment,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
     )  # fmt: skip
     try:

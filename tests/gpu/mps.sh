@@ -30,11 +30,12 @@ quit_mps() {
     unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 }
 
-# is_mps PID…: whether one of them is still a program of MPS, as a number may be another's by now.
+# is_mps PID…: whether one of them is still a program of MPS, as a number may be another's by now; one that has ended and nobody
+# asks after is none.
 is_mps() {
     local pid
     for pid in "$@"; do
-        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != nvidia-cuda-mps ] || return 0
+        ! grep -qs '^State:[[:space:]]*[^[:space:]Z]' "/proc/$pid/status" || [ "$(cat "/proc/$pid/comm")" != nvidia-cuda-mps ] || return 0
     done
     return 1
 }
