@@ -57,7 +57,7 @@ class Trial:
         while self.part.left() > A_JOB and not set(MUST) & set(self.failed):
             self.doing = "start"
             try:
-                with ranks.Ranks(__file__, self.count, "without", limit=min(LIMIT, self.part.left())) as job:
+                with ranks.Ranks(__file__, self.count, "without", limit=min(LIMIT, self.part.left()), common=ranks.WIRE) as job:
                     self.communicators(job)
                     rate = self.arguments.rate
                     with loopback.Shaped(rate) if rate else contextlib.nullcontext():
@@ -90,7 +90,7 @@ class Trial:
         before = job.ask({"do": "free"}, only=0)[0]["free"]
         answers = job.ask(request)
         after = job.ask({"do": "free"}, only=0)[0]["free"]
-        cost = {"seconds": max(a.get("seconds", 0) for a in answers), "bytes": (before - after) / self.count}
+        cost = {"seconds": max(a.get("seconds", 0) for a in answers), "bytes": (before - after) / ranks.on_the_first_card(self.count)}
         if self.costs.setdefault(shown or name, cost) is cost:
             print(f"       {shown or name:42} {cost['bytes'] / MB:8.1f} MB a rank  {cost['seconds'] * 1e3:9.1f} ms", flush=True)
         self.keep()

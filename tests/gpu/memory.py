@@ -106,7 +106,7 @@ def measure(job, stages, count):
     for stage in stages:
         answers = job.ask({"do": stage})
         now = job.ask({"do": "free"}, only=0)[0]
-        found[stage] = {"bytes": (before["free"] - now["free"]) / count, "stack": now["stack"]}
+        found[stage] = {"bytes": (before["free"] - now["free"]) / ranks.on_the_first_card(count), "stack": now["stack"]}
         if "calls" in answers[0]:
             found[stage]["calls"] = [answer["calls"] for answer in answers]
     return found

@@ -171,11 +171,12 @@ def not_run(found):
 
 
 def write_page(found, folder, name, date, card):
-    known = machine(found)
+    known, cards = machine(found), max(part.get("cards", 1) for part in found.values())
+    shared = "all ranks share the card (MPS, an `NCCL_HOSTID` each," if cards == 1 else f"{cards} cards (MPS and an `NCCL_HOSTID` each where ranks outnumber them;"
     head = [
         f"# {date}, {card}: the suite",
         "",
-        f"PyTorch {known.get('torch', 'none')}, NCCL {version(known.get('nccl', 'unknown'))}; all ranks share the card (MPS, an `NCCL_HOSTID` each, loopback sockets, shaped by tbf where a",
+        f"PyTorch {known.get('torch', 'none')}, NCCL {version(known.get('nccl', 'unknown'))}; {shared} loopback sockets, shaped by tbf where a",
         f"rate is given, which all ranks share). Made by `tests/gpu/suite`; [all numbers]({name}.json). Times from such a machine say nothing of a cluster's; ratios hold for a link of that rate.",
         "",
     ]

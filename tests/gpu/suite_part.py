@@ -56,6 +56,7 @@ class Part:
         command = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
         self.data = {"part": name, "date": now.strftime("%Y-%m-%d %H:%MZ"), "command": " ".join(command)}
         self.data.update(limit_s=self.limit, checks=[], finished=False)
+        self.data["cards"] = len(os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(","))
         # `timeout` ends a part by SIGTERM: its ranks must be ended too.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         self.put()

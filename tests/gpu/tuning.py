@@ -41,7 +41,7 @@ AT_ONCE = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"
 
 
 def jobs_of(arguments, hows=("without", "tuned"), **more):
-    return {how: ranks.Ranks(__file__, arguments.ranks, how, limit=240, **more) for how in hows}
+    return {how: ranks.Ranks(__file__, arguments.ranks, how, limit=240, common=ranks.WIRE, **more) for how in hows}
 
 
 def close(jobs):
