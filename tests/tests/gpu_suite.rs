@@ -175,10 +175,11 @@ fn a_suite_takes_away_the_rate_that_a_part_left_and_reports() {
     let bin = with_airamp(r#": >"$LOOPBACK"; exec REAL "$@""#);
     let archive = work.path().join("a.tar.gz");
     let run =
-        suite(work.path(), bin.path(), &["--parts", "contexts,plan", "--pace", "0.045", "--within", "100"]);
+        suite(work.path(), bin.path(), &["--parts", "contexts,plan", "--pace", "0.3", "--within", "100"]);
     let run = with_stand_ins(run, work.path())
         .env("SIZES", "64KiB")
         .env("RANKS", "2")
+        .env("RUNS", "1")
         .arg("--archive")
         .arg(&archive);
     let outcome = run.run();
