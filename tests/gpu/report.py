@@ -47,9 +47,10 @@ BEGIN, END = "<!-- made by tests/gpu/report.py: begin -->", "<!-- end -->"
 
 
 def read(folder):
-    """name -> JSON; the newest of files with one name, and what a later run of some of its steps added."""
+    """name -> JSON; the newest of files with one name, and what a later run of some of its steps added. Of a suite in slices: the
+    parts of all."""
     found = {}
-    for name in [*PARTS, "parts"]:
+    for name in PARTS:
         part, more = newest(folder, name), newest(folder, f"{name}-more")
         if part and more:
             anew = [check["claim"] for check in more["checks"]]
@@ -64,15 +65,24 @@ def read(folder):
             part.update(checks=old + more["checks"], seconds=part["seconds"] + more["seconds"])
         if part or more:
             found[name] = part or more
+    slices = [one["parts"] for one in by_age(folder, "parts")]
+    if slices:
+        found["parts"] = {"parts": list({one["name"]: one for parts in slices for one in parts}.values())}
     return found
 
 
 def newest(folder, name):
-    files = glob.glob(os.path.join(folder, f"{name}.json")) + glob.glob(os.path.join(folder, "*", f"{name}.json"))
-    if not files:
-        return None
-    with open(max(files, key=os.path.getmtime)) as opened:
-        return json.load(opened)
+    return next(reversed(by_age(folder, name)), None)
+
+
+def by_age(folder, name):
+    """What lies in files of that name, the oldest first."""
+    found = []
+    places = [os.path.join(folder, f"{name}.json"), os.path.join(folder, "*", f"{name}.json")]
+    for file in sorted((file for place in places for file in glob.glob(place)), key=os.path.getmtime):
+        with open(file) as opened:
+            found.append(json.load(opened))
+    return found
 
 
 def counts(part):

@@ -110,6 +110,32 @@ fn stored_results_still_render() {
     assert_eq!((count(&made, "## Device memory"), count(&made, "## No AllReduce slower")), (1, 1), "{made}");
 }
 
+#[test]
+fn slices_of_a_suite_are_one_report() {
+    if !have(&["python3"]) {
+        return;
+    }
+    let (slices, docs) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    for name in ["memory", "training"] {
+        let slice = slices.path().join(name);
+        made_up(&[name], &slice, false).assert_success();
+        let parts =
+            format!(r#"{{"parts":[{{"name":"{name}","verdict":"ok","seconds":1,"last":"all ok"}}]}}"#);
+        fs::write(slice.join("parts.json"), parts).expect("a file");
+    }
+    let run = program("report.py").arg(slices.path()).arg("--docs").arg(docs.path());
+    run.args(["--name", "all"]).run().assert_success();
+    let page = fs::read_to_string(docs.path().join("all.md")).expect("the page");
+    for row in [
+        "| memory | ok | 1 | all ok |",
+        "| training | ok | 1 | all ok |",
+        "## Device memory",
+        "## A language",
+    ] {
+        assert!(page.contains(row), "{row} is not in {page}");
+    }
+}
+
 /// Card, and host of its own if it has one, of the third of four ranks.
 fn placed(cards: &str, wire: &str) -> String {
     let show = r#"echo "$CUDA_VISIBLE_DEVICES ${NCCL_HOSTID:-none}""#;
