@@ -79,6 +79,20 @@ fn parts_for_pytorch_ask_judge_write_and_are_reported() {
 }
 
 #[test]
+fn what_lacked_time_is_skipped_and_no_failure() {
+    if !have(&["python3"]) {
+        return;
+    }
+    let out = tempfile::tempdir().expect("a temporary folder");
+    for name in ["memory", "training", "tuning", "semantics"] {
+        made_up(&[name, "--seconds", "3"], out.path(), false);
+        let part = json(&out.path().join(format!("{name}.json")));
+        let found = verdicts(&part);
+        assert!(found.contains(&"skipped") && !found.contains(&"FAILED"), "{part}");
+    }
+}
+
+#[test]
 fn a_sanitizer_that_says_nothing_is_no_proof() {
     if !have(&["python3"]) {
         return;
