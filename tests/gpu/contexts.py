@@ -12,6 +12,8 @@ import ctypes
 import subprocess
 import sys
 
+import suite_part
+
 SKIPPED = 77
 
 
@@ -81,25 +83,41 @@ def of_a_created_one(driver, claims):
 KINDS = {"primary": of_a_reset, "created": of_a_created_one}
 
 
-def main():
+def lacking():
+    """What this machine has not; None if it has all."""
     try:
         driver = Driver()
         driver.must("cuInit", 0)
     except (OSError, RuntimeError) as error:
-        print(f"no GPU: {error}")
+        return f"no GPU: {error}"
+    return None if driver.has_numbers() else "the driver has no cuCtxGetId"
+
+
+def conduct(arguments):
+    part = suite_part.Part("contexts", arguments)
+    for kind in KINDS:
+        found = subprocess.run([sys.executable, __file__, "--kind", kind], stdout=subprocess.PIPE, text=True, errors="replace")
+        print(found.stdout, end="", flush=True)
+        held = found.returncode == 0 and "ok" in found.stdout
+        ended = "" if found.returncode in (0, 1) else f"; the process ended with {found.returncode}"
+        part.check(f"{kind} contexts are told apart", held, "; ".join(found.stdout.split("\n")).strip("; ") + ended)
+    return part.end()
+
+
+def main():
+    parser = suite_part.parser_of(__doc__, 60)
+    parser.add_argument("--kind", choices=KINDS, help="one kind alone, in this process")
+    arguments = parser.parse_args()
+    lacks = lacking()
+    if lacks:
+        print(lacks)
         return SKIPPED
-    if not driver.has_numbers():
-        print("the driver has no cuCtxGetId")
-        return SKIPPED
-    if len(sys.argv) > 1:
-        claims = Claims()
-        KINDS[sys.argv[1]](driver, claims)
-        return 1 if claims.failed else 0
-    statuses = {kind: subprocess.run([sys.executable, __file__, kind]).returncode for kind in KINDS}
-    for kind, status in statuses.items():
-        if status not in (0, 1):
-            print(f"FAILED {kind}: the process ended with {status}")
-    return 1 if any(statuses.values()) else 0
+    if not arguments.kind:
+        return conduct(arguments)
+    claims, driver = Claims(), Driver()
+    driver.must("cuInit", 0)
+    KINDS[arguments.kind](driver, claims)
+    return 1 if claims.failed else 0
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def train_on(part, wire, arguments):
     """Both kinds of gradients, with fresh jobs: what was decided on another wire must not count here."""
     shape, options = SHAPE if arguments.device == "cuda" else TINY, ["--device", arguments.device]
     hows, later = ("without", "tuned"), arguments.wires.split(",")[-1] != wire
-    jobs = {how: ranks.Ranks(__file__, arguments.ranks, how, None, options, limit=100, common=DETERMINISTIC) for how in hows}
+    jobs = {how: ranks.Ranks(__file__, arguments.ranks, how, None, options, limit=100, common={**DETERMINISTIC, **ranks.WIRE}) for how in hows}
     try:
         for how, job in jobs.items():
             hello = job.ask({"do": "hello"})

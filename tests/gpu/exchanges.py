@@ -8,71 +8,155 @@ AllReduce of as many bytes as ours. The others exchange 1.016 bytes for each ele
 and a gather by AllGather on one communicator, as the library does; on two, so that two of NCCL's threads serve the
 sockets; the scatter by AllGathers of pairs of ranks instead of messages. Two ranks exchange everything once.
 Memory: free device memory before and after a communicator, divided by the number of ranks; that of the first one includes 2 MiB of buffers.
+One that fails or hangs is said so, and left out: the others go on in a fresh job.
 Runs on the emulator too (docs/gpu-tests.md, `grid.py`). Exit status: 0 measured, 1 something failed, 77 no GPU.
 """
 
-import argparse
 import contextlib
 import sys
 
 import loopback
 import ranks
+import suite_part
 from suite_part import median
 
 MB = 1e6
 TWO = ("once, one communicator", "once, two in turn")
 MORE = ("one communicator", "two, chunks in turn", "two, scatter and gather", "pairs", "pairs, beside", "shared pairs")
+# Communicators without which a way is left out.
+PAIRS, SHARED = "pairs of ranks", "pairs of ranks, shared"
+NEEDS = {"pairs": PAIRS, "pairs, beside": PAIRS, "shared pairs": SHARED}
+# Without these there is nothing to compare.
+MUST = ("start", "first", "room", "second", "vendor")
+# Seconds: what a rank may take to answer, and what a job takes at least.
+LIMIT, A_JOB = 30, 15
 
 
 def slowest(answers):
     return max(answer["seconds"] for answer in answers)
 
 
-def communicators(job, count, size, chunk):
-    """Makes them all; what each kind took, by name: seconds and bytes per rank."""
-    found = {}
+class Trial:
+    """One number of ranks and size of chunks, over as many jobs as it takes."""
 
-    def step(name, request):
+    def __init__(self, part, count, chunk, arguments):
+        self.part, self.count, self.chunk, self.arguments = part, count, chunk, arguments
+        self.size = arguments.size << 20
+        self.costs, self.failed, self.doing = {}, {}, "start"
+        self.times = {name: [] for name in ("vendor", "fp8", *(TWO if count == 2 else MORE))}
+
+    def __str__(self):
+        return f"{self.count} ranks, chunks of {self.chunk >> 20} MiB"
+
+    def left(self):
+        """The names of what is measured, without those that have failed."""
+        return [name for name in self.times if not {name, NEEDS.get(name)} & set(self.failed)]
+
+    def run(self):
+        """Until all that does not fail is measured."""
+        while self.part.left() > A_JOB and not set(MUST) & set(self.failed):
+            self.doing = "start"
+            try:
+                with ranks.Ranks(__file__, self.count, "without", limit=min(LIMIT, self.part.left()), common=ranks.WIRE) as job:
+                    self.communicators(job)
+                    rate = self.arguments.rate
+                    with loopback.Shaped(rate) if rate else contextlib.nullcontext():
+                        return self.measure(job)
+            except ranks.Ended as ended:
+                self.failed[self.doing] = str(ended)
+                self.part.say(f"{self}: {self.doing} FAILED: {ended}")
+
+    def communicators(self, job):
+        """Makes them all, and uses them: the first use connects."""
+        # All are up, so that nobody's context counts for a communicator.
+        job.ask({"do": "free"})
+        unique = job.ask({"do": "id"}, only=0)[0]["id"]
+        self.step(job, "first", {"do": "first", "id": unique})
+        self.doing = "room"
+        job.ask({"do": "room", "chunk": self.chunk, "size": self.size})
+        self.step(job, "second", {"do": "second"})
+        for name in (PAIRS, SHARED):
+            if any(NEEDS.get(way) == name for way in self.left()):
+                self.step(job, name, {"do": "pairs", "share": name == SHARED})
+        for way in self.left():
+            self.step(job, way, self.request(way), f"use of: {way}")
+
+    def request(self, way):
+        return {"do": "timed", "name": way, "size": self.size, "turns": 1}
+
+    def step(self, job, name, request, shown=None):
+        """What it took: seconds, and bytes per rank."""
+        self.doing = name
         before = job.ask({"do": "free"}, only=0)[0]["free"]
         answers = job.ask(request)
         after = job.ask({"do": "free"}, only=0)[0]["free"]
-        found[name] = {"seconds": max(a.get("seconds", 0) for a in answers), "bytes": (before - after) / count}
+        cost = {"seconds": max(a.get("seconds", 0) for a in answers), "bytes": (before - after) / ranks.on_the_first_card(self.count)}
+        if self.costs.setdefault(shown or name, cost) is cost:
+            print(f"       {shown or name:42} {cost['bytes'] / MB:8.1f} MB a rank  {cost['seconds'] * 1e3:9.1f} ms", flush=True)
+        self.keep()
 
-    # All are up, so that nobody's context counts for a communicator.
-    job.ask({"do": "free"})
-    unique = job.ask({"do": "id"}, only=0)[0]["id"]
-    step("first", {"do": "first", "id": unique})
-    job.ask({"do": "room", "chunk": chunk, "size": size})
-    step("second", {"do": "second"})
-    ways = TWO if count == 2 else MORE
-    if count > 2:
-        step("pairs", {"do": "pairs", "share": False})
-        step("shared pairs", {"do": "pairs", "share": True})
-    for way in ways:
-        # The first use connects.
-        step(f"use of: {way}", {"do": "timed", "name": way, "size": size, "turns": 1})
-    return ways, found
+    def measure(self, job):
+        """Rounds in which all take their turn."""
+        while self.left() and min(len(self.times[name]) for name in self.left()) < self.arguments.rounds and self.part.left() > 1:
+            for name in self.left():
+                self.doing = name
+                self.times[name].append(slowest(job.ask(self.request(name))))
+                if len(self.times[name]) == 1:
+                    self.show(name)
+            self.keep()
+
+    def keep(self):
+        """Writes what there is."""
+        seconds = {name: median(found) for name, found in self.times.items() if found}
+        found = {"ranks": self.count, "chunk": self.chunk, "rounds": len(self.times["vendor"]), "seconds": seconds}
+        found.update(costs=self.costs, failed=self.failed)
+        self.part.data["trials"] = [
+            one for one in self.part.data["trials"] if (one["ranks"], one["chunk"]) != (self.count, self.chunk)
+        ] + [found]
+        self.part.put()
+
+    def show(self, name):
+        vendor, seconds = median(self.times["vendor"] or [0]), median(self.times[name])
+        rounds = len(self.times[name])
+        gain = f"{vendor / seconds:5.2f}x"
+        print(f"{self.count:5}  {self.chunk >> 20:5}  {name:26} {seconds * 1e3:9.2f} ms  {gain}  of {rounds}", flush=True)
+
+    def judge(self):
+        self.keep()
+        measured = [name for name, found in self.times.items() if found]
+        for name in measured:
+            self.show(name)
+        vendor = median(self.times["vendor"]) if self.times["vendor"] else None
+        gains = {name: vendor / median(self.times[name]) for name in measured if name not in ("vendor", "fp8") and vendor}
+        if gains:
+            best = max(gains, key=gains.get)
+            found = f"the best: {best}, {gains[best]:.2f}x of the vendor's {vendor * 1e3:.0f} ms"
+        else:
+            found = "nothing was measured"
+        said = {name: [line.strip() for line in why.splitlines()] for name, why in self.failed.items()}
+        failed = "".join(f"; {name} failed: {lines[0]} {lines[-1]}" for name, lines in said.items())
+        # What only lacked time is no failure.
+        self.part.check(f"{self}: measured", False if failed else True if gains else None, found + failed)
 
 
-def measure(job, ways, size, rounds):
-    """Seconds of each way, the median of rounds in which all take their turn."""
-    times = {name: [] for name in ("vendor", "fp8", *ways)}
-    for _ in range(rounds):
-        for name, found in times.items():
-            found.append(slowest(job.ask({"do": "timed", "name": name, "size": size, "turns": 1})))
-    return {name: median(found) for name, found in times.items()}
-
-
-def show(count, chunk, times, costs):
-    vendor = times["vendor"]
-    for name, seconds in times.items():
-        print(f"{count:5}  {chunk >> 20:5}  {name:26} {seconds * 1e3:9.2f} ms  {vendor / seconds:5.2f}x", flush=True)
-    for name, cost in costs.items():
-        print(f"       {name:42} {cost['bytes'] / MB:8.1f} MB a rank  {cost['seconds'] * 1e3:9.1f} ms", flush=True)
+def conduct(arguments):
+    part = suite_part.Part("exchanges", arguments)
+    part.put(trials=[], size=arguments.size << 20, rate=arguments.rate)
+    print(f"ranks  chunk  {'arrangement':26} {'time':>12}  of the vendor's")
+    for mib in map(int, arguments.chunks.split(",")):
+        for count in map(int, arguments.ranks.split(",")):
+            trial = Trial(part, count, mib << 20, arguments)
+            try:
+                trial.run()
+            except loopback.NotShaped as why:
+                part.check(f"{trial}: measured", None, str(why))
+            else:
+                trial.judge()
+    return part.end()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = suite_part.parser_of(__doc__, 600)
     parser.add_argument("--ranks", default="2,4,8", help="even numbers")
     parser.add_argument("--size", type=int, default=256, help="MiB of the 16-bit tensor (default 256)")
     parser.add_argument("--chunks", default="8,16", help="MiB of packets in a chunk (default 8,16)")
@@ -85,20 +169,7 @@ def main():
         ranks.serve(Rank())
         return 0
     ranks.require_gpu()
-    size, failed = arguments.size << 20, False
-    print(f"ranks  chunk  {'arrangement':26} {'time':>12}  of the vendor's")
-    for count in map(int, arguments.ranks.split(",")):
-        for chunk in (int(mib) << 20 for mib in arguments.chunks.split(",")):
-            try:
-                with ranks.Ranks(__file__, count, "without") as job:
-                    ways, costs = communicators(job, count, size, chunk)
-                    with loopback.Shaped(arguments.rate) if arguments.rate else contextlib.nullcontext():
-                        times = measure(job, ways, size, arguments.rounds)
-                    show(count, chunk, times, costs)
-            except (ranks.Ended, loopback.NotShaped) as trouble:
-                print(f"{count} ranks, chunks of {chunk >> 20} MiB: {trouble}", flush=True)
-                failed = True
-    return 1 if failed else 0
+    return conduct(arguments)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Pair:
         self.start()
 
     def start(self):
-        self.jobs = {how: ranks.Ranks(__file__, self.count, how, limit=60) for how in ("without", "tuned")}
+        self.jobs = {how: ranks.Ranks(__file__, self.count, how, limit=60, common=ranks.WIRE) for how in ("without", "tuned")}
         self.made = {how: set() for how in self.jobs}
 
     def close(self):

@@ -80,7 +80,7 @@ def turns_of(wire, count, size):
 
 def run_job(how, wire, count, cells):
     own_loopback()
-    with ranks.Ranks(__file__, count, how, limit=MOST_SECONDS) as job:
+    with ranks.Ranks(__file__, count, how, limit=MOST_SECONDS, common=ranks.WIRE) as job:
         unique = job.ask({"do": "id"}, only=0)[0]["id"]
         job.ask({"do": "make", "name": NAME, "id": unique})
         # What is set up at a first call is none of the cell's, and connecting through a shaped link may fail.

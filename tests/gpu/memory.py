@@ -1,6 +1,6 @@
 """Device memory that compression adds per rank, by free memory before and after, and which part of it is NCCL's own.
 
-    AIRAMP_BIN=… python3 tests/gpu/memory.py [--ranks 2,4,8] [--output memory.json]
+    AIRAMP_BIN=… python3 tests/gpu/memory.py [--ranks 2,4,8] [--output FOLDER]
 
 Two jobs for each number of ranks, on NCCL by ctypes, one after the other on an otherwise idle GPU:
   without      a communicator, NCCL's AllReduce, then one Send/Recv of the application's own
@@ -11,12 +11,11 @@ can be resident, so a kernel with a larger stack than any before takes memory on
 Exit status: 0 measured, and compression happened; 1 not so; 77 no GPU.
 """
 
-import argparse
 import ctypes
-import json
 import sys
 
 import ranks
+import suite_part
 
 BYTES = 64 << 20
 # What a rank may take of the device beside NCCL's own messages.
@@ -107,7 +106,7 @@ def measure(job, stages, count):
     for stage in stages:
         answers = job.ask({"do": stage})
         now = job.ask({"do": "free"}, only=0)[0]
-        found[stage] = {"bytes": (before["free"] - now["free"]) / count, "stack": now["stack"]}
+        found[stage] = {"bytes": (before["free"] - now["free"]) / ranks.on_the_first_card(count), "stack": now["stack"]}
         if "calls" in answers[0]:
             found[stage]["calls"] = [answer["calls"] for answer in answers]
     return found
@@ -121,67 +120,72 @@ def print_stages(count, how, names, found):
         previous = taken
 
 
-def print_summary(results):
-    """False: what is ours takes more than users were told."""
-    little = True
-    print("\nMB per rank that the library adds to a job that uses AllReduce, and to one that also sends messages:")
-    print(f"{'ranks':>5}{'all added':>12}{'NCCL Send/Recv':>17}{'the rest':>11}{'added beside Send/Recv':>25}")
-    for count, (without, compressed) in results.items():
-        total = compressed["compressed"]["bytes"] - without["all_reduce"]["bytes"]
-        messages = without["messages"]["bytes"] - without["all_reduce"]["bytes"]
-        beside = compressed["compressed"]["bytes"] - without["messages"]["bytes"]
-        # With two ranks the library sends no messages: none of it is theirs.
-        messages = messages if count > 2 else 0
-        print(f"{count:>5}{total / MB:12.1f}{messages / MB:17.1f}{(total - messages) / MB:11.1f}{beside / MB:25.1f}")
-        little = little and (total - messages) / MB < OURS_MB
-    if not little:
-        print(f"FAILED: more than {OURS_MB} MB that are not NCCL's Send and Recv")
-    return little
+def summary(part, count, without, compressed):
+    """What is ours must not take more than users were told."""
+    total = compressed["compressed"]["bytes"] - without["all_reduce"]["bytes"]
+    messages = without["messages"]["bytes"] - without["all_reduce"]["bytes"]
+    beside = compressed["compressed"]["bytes"] - without["messages"]["bytes"]
+    # With two ranks the library sends no messages: none of it is theirs.
+    messages = messages if count > 2 else 0
+    line = dict(ranks=count, added=total, messages=messages, rest=total - messages, beside_messages=beside)
+    part.put(added=[*part.data["added"], line])
+    found = f"{(total - messages) / MB:.1f} MB; all added {total / MB:.1f}, of it NCCL's Send and Recv {messages / MB:.1f}; beside an application's own {beside / MB:.1f}"
+    part.check(f"{count} ranks: below {OURS_MB} MB that are not NCCL's Send and Recv", (total - messages) / MB < OURS_MB, found)
 
 
-def measure_all(counts):
+def measure_pair(part, jobs, count):
+    """A job without and one with compression, the one gone before the other begins, whose memory would count."""
+    pair = []
+    for how, stages in (("without", WITHOUT), ("compressed", COMPRESSED)):
+        job = jobs[count, how]
+        found = measure(job, stages, count)
+        print_stages(count, how, stages, found)
+        pair.append(found)
+        if how == "compressed":
+            on, calls = job.switched_on(), found["compressed"]["calls"]
+            right = on == count and all(calls)
+            part.check(f"{count} ranks: all compress", right, f"on in {on} of {count} ranks, calls {calls}")
+            if not right:
+                print("\n".join(job.complaints()), flush=True)
+        jobs.pop((count, how)).close()
+    part.put(stages={**part.data["stages"], str(count): pair})
+    summary(part, count, *pair)
+
+
+def conduct(arguments):
     """All ranks are started first and wait without touching the GPU: starting Python takes most of the time."""
-    script, results, right = __file__, {}, True
+    part = suite_part.Part("memory", arguments)
+    part.put(stages={}, added=[])
+    counts = [int(count) for count in arguments.ranks.split(",")]
     plan = [(count, how) for count in counts for how in ("without", "compressed")]
-    jobs = {key: ranks.Ranks(script, key[0], key[1], SETTINGS, limit=60) for key in plan}
-    print(f"{'ranks':>5}  {'job':12}{'after':20}{'MB/rank':>10}{'step':>10}{'stack':>9}")
+    jobs = {key: ranks.Ranks(__file__, key[0], key[1], SETTINGS, limit=60) for key in plan}
+    print(f"{'ranks':>5}  {'job':12}{'after':20}{'MB/rank':>10}{'step':>10}{'stack':>9}", flush=True)
     try:
-        for count, how in plan:
-            stages = WITHOUT if how == "without" else COMPRESSED
-            found = measure(jobs[count, how], stages, count)
-            print_stages(count, how, stages, found)
-            on = jobs[count, how].switched_on()
-            if how == "compressed" and (on != count or not all(found["compressed"]["calls"])):
-                print(f"FAILED: compression on in {on} of {count} ranks, calls {found['compressed']['calls']}")
-                print("\n".join(jobs[count, how].complaints()))
-                right = False
-            results.setdefault(count, []).append(found)
-            # Gone before the next begins: its memory would count.
-            jobs.pop((count, how)).close()
-    except ranks.Ended as ended:
-        print(f"FAILED: {ended}")
-        right = False
+        for count in counts:
+            if part.left() < 10:
+                part.check(f"{count} ranks: measured", None, "no time")
+                continue
+            try:
+                measure_pair(part, jobs, count)
+            except ranks.Ended as ended:
+                part.check(f"{count} ranks: measured", False, str(ended))
+                for key in [key for key in jobs if key[0] == count]:
+                    jobs.pop(key).close()
     finally:
         for job in jobs.values():
             job.close()
-    return {count: found for count, found in results.items() if len(found) == 2}, right
+    return part.end()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = suite_part.parser_of(__doc__, 300)
     parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks")
-    parser.add_argument("--output", default="memory.json", help="file for the numbers")
     arguments = parser.parse_args()
     if ranks.IS_RANK:
         ranks.serve(Rank())
         return
     ranks.require_gpu()
-    results, right = measure_all([int(count) for count in arguments.ranks.split(",")])
-    right = print_summary(results) and right
-    with open(arguments.output, "w") as file:
-        json.dump(results, file, indent=1)
-    print("ok" if right else "FAILED", "details:", arguments.output)
-    sys.exit(0 if right else 1)
+    sys.exit(conduct(arguments))
 
 
 if __name__ == "__main__":

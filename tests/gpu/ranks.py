@@ -1,4 +1,5 @@
-"""Ranks of a test on one GPU, started by a conductor that tells them one by one what to do next.
+"""Ranks of a test, started by a conductor that tells them one by one what to do next. They share the cards that there are
+(`on_a_card`); each sees its own as device 0.
 
 The conductor (`Ranks`) and the ranks (`serve`) are the same script: requests and answers are JSON lines on the
 ranks' stdin and stdout. Ranks with the library and ranks without can be up side by side and take turns. Between two
@@ -22,6 +23,10 @@ RANK = int(os.environ.get("RANK", "-1"))
 SIZE = int(os.environ.get("WORLD_SIZE", "0"))
 IS_RANK = "GPU_TEST_RANK" in os.environ
 NO_GPU = 77
+# Of jobs that measure what goes over sockets, also where each rank has a card of its own.
+WIRE = {"GPU_TEST_WIRE": "yes"}
+ON_A_CARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "on_a_card")
+NOT_THE_LIBRARYS = ("AIRAMP_RANK_NCCL", "AIRAMP_EMU_")
 
 
 class Ended(Exception):
@@ -39,11 +44,24 @@ def library_file():
 
 
 def require_gpu():
-    """Ends the program with status 77 where there is no GPU; in a child, so that nothing of it stays here."""
-    program = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); exit(c.cuInit(0) != 0)"
-    if subprocess.run([sys.executable, "-c", program], stderr=subprocess.DEVNULL).returncode != 0:
+    """Ends the program with status 77 where there is no GPU; in a child, so that nothing of it stays here. All cards are used, unless
+    CUDA_VISIBLE_DEVICES says which."""
+    program = """if True:
+        import ctypes
+        cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+        failed = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+        print(*range(count.value), sep=",")
+        exit(1 if failed or not count.value else 0)"""
+    found = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    if found.returncode != 0:
         print("skipped: no CUDA device", file=sys.stderr)
         raise SystemExit(NO_GPU)
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", found.stdout.strip())
+
+
+def on_the_first_card(count):
+    """How many of so many ranks share the first card."""
+    return -(-count // len(os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")))
 
 
 def free_port():
@@ -61,7 +79,7 @@ def free_port():
 class Ranks:
     """`count` ranks of a script. `how`: without (the library), passthrough, compressed (all that can be, at once) or
     tuned (what the library decides by itself). The ranks of `bare` are without the library, whatever the others do.
-    `common` are variables of any job; ranks that do not share the GPU by MPS take turns on it."""
+    `common` are variables of any job; ranks that do not share a GPU by MPS take turns on it."""
 
     def __init__(
         self, script, count, how, settings=None, arguments=(), limit=80, bare=(), common=None, shares_gpu=True
@@ -77,8 +95,9 @@ class Ranks:
             self.start(rank, shared, [sys.executable, os.path.abspath(script), *arguments])
 
     def environment(self, count, settings):
-        """Nothing of the library is inherited: a run without it is without it. Which NCCL to use is not the library's."""
-        ours = {name for name in os.environ if name.startswith("AIRAMP_")} - {"AIRAMP_RANK_NCCL"}
+        """Nothing of the library is inherited: a run without it is without it. Which NCCL to use is not the library's, nor is
+        what the emulator is told."""
+        ours = {name for name in os.environ if name.startswith("AIRAMP_") and not name.startswith(NOT_THE_LIBRARYS)}
         mine = {name: value for name, value in os.environ.items() if name not in ours}
         mine.pop("LD_PRELOAD", None)
         if not self.shares_gpu:
@@ -100,8 +119,8 @@ class Ranks:
         return mine
 
     def start(self, rank, shared, command):
-        # NCCL takes ranks with one host id for neighbours and refuses two of them on one GPU.
-        mine = dict(shared, RANK=str(rank), LOCAL_RANK=str(rank), NCCL_HOSTID=f"airamp-rank-{rank}")
+        mine = dict(shared, RANK=str(rank), LOCAL_RANK=str(rank))
+        command = [ON_A_CARD, *command]
         if rank in self.bare:
             mine.pop("LD_PRELOAD", None)
         if self.how != "without":

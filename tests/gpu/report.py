@@ -1,10 +1,11 @@
 """The report of tests/gpu/suite: reads the parts' JSON files, writes a page, all numbers as one JSON file beside it, three charts, and
 the summary on docs/results/README.md.
 
-    tests/gpu/report.py FOLDER [--docs docs/results] [--name YYYY-MM-DD-suite-CARD]
+    tests/gpu/report.py FOLDER [--with FILE.json] [--docs docs/results] [--name YYYY-MM-DD-suite-CARD]
 
-FOLDER holds convergence.json, ddp.json, rivals.json, pytorch.json, nccl-tests.json, grid.json and parts.json, as far as they were
-run, in it or in folders of it; what is missing is called not run. Nothing is measured here and nothing made up. Needs nothing but Python.
+FOLDER holds PART.json of the parts (PARTS, below) and parts.json, as far as they were run, in it or in folders of it; what is
+missing comes from FILE, the numbers of an earlier report, each part with its own date, or is called not run. Nothing is measured here
+and nothing made up. Needs nothing but Python.
 """
 
 import argparse
@@ -16,23 +17,40 @@ import re
 import suite_charts
 from report_parts import SECTIONS, rows, shortened
 
+RUN = "tests/gpu/with_mps python3 tests/gpu/"
 PARTS = {
-    "grid": ("no AllReduce slower", "tests/gpu/with_mps python3 tests/gpu/grid.py"),
-    "ddp": ("end to end under DDP", "tests/gpu/with_mps python3 tests/gpu/end_to_end.py"),
-    "convergence": ("models learn the same", "tests/gpu/with_mps python3 tests/gpu/convergence.py"),
-    "rivals": ("beside what a user would pick instead", "tests/gpu/with_mps python3 tests/gpu/rivals.py"),
-    "pytorch": ("workloads of PyTorch, recipes, serving", "tests/gpu/with_mps python3 tests/gpu/workloads.py"),
-    "nccl-tests": ("nccl-tests", "tests/gpu/with_mps python3 tests/gpu/nccl_tests.py --dir FOLDER"),
+    "grid": ("no AllReduce slower", RUN + "grid.py"),
+    "ddp": ("end to end under DDP", RUN + "end_to_end.py"),
+    "tuning": ("compression that switches itself on", RUN + "tuning.py"),
+    "compressed": ("the compressed AllReduce on links with a rate, and its errors", RUN + "compressed.py --parts shaped,errors"),
+    "unshaped": ("the compressed AllReduce as fast as loopback is", RUN + "compressed.py --parts unshaped"),
+    "kernels": ("every kernel beside a copy", "python3 tests/gpu/kernels.py --floor 80"),
+    "convergence": ("models learn the same", RUN + "convergence.py"),
+    "training": ("a language model learns the same, and what the host pays", RUN + "training.py"),
+    "memory": ("device memory", RUN + "memory.py"),
+    "rivals": ("beside what a user would pick instead", RUN + "rivals.py"),
+    "pytorch": ("workloads of PyTorch, recipes, serving", RUN + "workloads.py"),
+    "nccl-tests": ("nccl-tests", RUN + "nccl_tests.py --dir FOLDER"),
+    "conformance": ("real NCCL passed through, and scenarios compressed", "tests/gpu/run"),
+    "semantics": ("what applications may do with AllReduce", RUN + "semantics.py"),
+    "nodes": ("the same with nodes of two ranks", RUN + "semantics.py --ranks 4 --per-node 2"),
+    "long": ("calls of more than 2^31 elements", RUN + "semantics.py --cases beyond_two_to_the_31"),
+    "memcheck": ("no stray access", "python3 tests/gpu/kernels.py --under memcheck"),
+    "racecheck": ("no hazard in shared memory", "python3 tests/gpu/kernels.py --under racecheck"),
+    "contexts": ("a context is told from the next one", "python3 tests/gpu/contexts.py"),
+    "exchanges": ("a trial: NCCL's own operations for our bytes", RUN + "exchanges.py"),
 }
+KNOWN = ("device", "torch", "nccl")
 # What people write on a page stays when it is made again.
 NOTES, NOTES_END = "<!-- notes: kept when this page is made again -->", "<!-- end of notes -->"
 BEGIN, END = "<!-- made by tests/gpu/report.py: begin -->", "<!-- end -->"
 
 
 def read(folder):
-    """name -> JSON; the newest of files with one name, and what a later run of some of its steps added."""
+    """name -> JSON; the newest of files with one name, and what a later run of some of its steps added. Of a suite in slices: the
+    parts of all."""
     found = {}
-    for name in [*PARTS, "parts"]:
+    for name in PARTS:
         part, more = newest(folder, name), newest(folder, f"{name}-more")
         if part and more:
             anew = [check["claim"] for check in more["checks"]]
@@ -47,15 +65,24 @@ def read(folder):
             part.update(checks=old + more["checks"], seconds=part["seconds"] + more["seconds"])
         if part or more:
             found[name] = part or more
+    slices = [one["parts"] for one in by_age(folder, "parts")]
+    if slices:
+        found["parts"] = {"parts": list({one["name"]: one for parts in slices for one in parts}.values())}
     return found
 
 
 def newest(folder, name):
-    files = glob.glob(os.path.join(folder, f"{name}.json")) + glob.glob(os.path.join(folder, "*", f"{name}.json"))
-    if not files:
-        return None
-    with open(max(files, key=os.path.getmtime)) as opened:
-        return json.load(opened)
+    return next(reversed(by_age(folder, name)), None)
+
+
+def by_age(folder, name):
+    """What lies in files of that name, the oldest first."""
+    found = []
+    places = [os.path.join(folder, f"{name}.json"), os.path.join(folder, "*", f"{name}.json")]
+    for file in sorted((file for place in places for file in glob.glob(place)), key=os.path.getmtime):
+        with open(file) as opened:
+            found.append(json.load(opened))
+    return found
 
 
 def counts(part):
@@ -74,8 +101,8 @@ def checks(part):
 
 def machine(found):
     known = {}
-    for part in found.values():
-        known.update({key: value for key, value in part.get("machine", {}).items() if key in ("device", "torch", "nccl")})
+    for part in sorted(found.values(), key=lambda part: part.get("date", "")):
+        known.update({key: value for key, value in part.get("machine", {}).items() if key in KNOWN and value not in (None, "none")})
     return known
 
 
@@ -137,24 +164,29 @@ def write_numbers(found, folder, name):
 def body(found, name):
     text = []
     for key, (title, command) in PARTS.items():
-        text += [f"## {title[0].upper() + title[1:]}", f"`AIRAMP_BIN=target/release {command}`", ""]
         if key not in found:
-            text += ["Not run.", ""]
             continue
         part = found[key]
+        text += [f"## {title[0].upper() + title[1:]}", f"`AIRAMP_BIN=target/release {command}`", ""]
         text += [f"{part['date']}, {part['seconds']:.0f} s: {counts(part)}.", ""]
         if key in SECTIONS:
             text += SECTIONS[key](part, name)
         text += checks(part)
-    return text
+    return text + not_run(found)
+
+
+def not_run(found):
+    left = [title for key, (title, _) in PARTS.items() if key not in found]
+    return [f"Not in this report: {'; '.join(left)}.", ""] if left else []
 
 
 def write_page(found, folder, name, date, card):
-    known = machine(found)
+    known, cards = machine(found), max(part.get("cards", 1) for part in found.values())
+    shared = "all ranks share the card (MPS, an `NCCL_HOSTID` each," if cards == 1 else f"{cards} cards (MPS and an `NCCL_HOSTID` each where ranks outnumber them;"
     head = [
         f"# {date}, {card}: the suite",
         "",
-        f"PyTorch {known.get('torch', 'none')}, NCCL {version(known.get('nccl', 'unknown'))}; all ranks share the card (MPS, an `NCCL_HOSTID` each, loopback sockets, shaped by tbf where a",
+        f"PyTorch {known.get('torch', 'none')}, NCCL {version(known.get('nccl', 'unknown'))}; {shared} loopback sockets, shaped by tbf where a",
         f"rate is given, which all ranks share). Made by `tests/gpu/suite`; [all numbers]({name}.json). Times from such a machine say nothing of a cluster's; ratios hold for a link of that rate.",
         "",
     ]
@@ -182,11 +214,11 @@ def summary(found, name, made):
     """For README.md: one line per part, and the charts."""
     lines = []
     for key, (title, command) in PARTS.items():
-        part = found.get(key)
-        lines.append(
-            (f"[{title}]({name}.md#{anchor(title)})", counts(part) if part else "not run", shortened(key, part), f"`{command}`")
-        )
-    text = rows(("what", "checks", "found", "repeat"), lines)
+        if key in found:
+            part = found[key]
+            link = f"[{title}]({name}.md#{anchor(title)})"
+            lines.append((link, part["date"][:10], counts(part), shortened(key, part), f"`{command}`"))
+    text = rows(("what", "date", "checks", "found", "repeat"), lines) + not_run(found)
     captions = {"speedup": "Speedup over size and link", "errors": "Error by format", "curves": "Training curves"}
     for kind, caption in captions.items():
         text += [f"![{caption}]({name}-{kind}.svg)" if kind in made else f"{caption}: not run.", ""]
@@ -194,6 +226,7 @@ def summary(found, name, made):
 
 
 def anchor(title):
+    """As GitHub makes it of a heading."""
     return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
 
 
@@ -214,9 +247,13 @@ def main():
     parser.add_argument("folder")
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("--docs", default=os.path.join(here, "..", "..", "docs", "results"))
+    parser.add_argument("--with", dest="earlier", metavar="FILE", help="numbers of an earlier report, for parts that were not run")
     parser.add_argument("--name", help="of the page and its charts (default: date and card of the runs)")
     arguments = parser.parse_args()
     found = read(arguments.folder)
+    if arguments.earlier:
+        with open(arguments.earlier) as file:
+            found = {**{key: part for key, part in json.load(file).items() if key in PARTS}, **found}
     if not any(name in found for name in PARTS):
         parser.error(f"no result of a part in {arguments.folder}")
     date = max(part["date"][:10] for name, part in found.items() if name in PARTS)

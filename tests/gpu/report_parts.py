@@ -166,13 +166,127 @@ def nccl_tests(part, name):
     return text
 
 
-SECTIONS = {"grid": grid, "ddp": ddp, "convergence": convergence, "rivals": rivals, "nccl-tests": nccl_tests}
+def compressed(part, name):
+    lines = []
+    for job in part.get("jobs", []):
+        for row in job["rows"]:
+            if row["not_offered"]:
+                continue
+            error = "not finite" if row["vnmse"] is None else f"{row['vnmse']:.1e}"
+            times = f"{row['time_us'] / 1e3:.2f}", f"{row['speedup']:.2f}x"
+            lines.append((job["name"], row["datatype"], row["format"], suite_charts.short(row["bytes"]), *times, error))
+    header = ("job", "datatype", "way", "bytes", "ms", "of NCCL's own", "vNMSE")
+    return [*rows(header, lines), "A job that stands there twice fell short at first; the second, with more iterations, counts.", ""]
+
+
+def kernels(part, name):
+    formats = list(dict.fromkeys(one["format"] for one in part.get("rates", [])))
+    table = {}
+    for one in part.get("rates", []):
+        again = "*" if "all" in one else ""
+        row = table.setdefault((one["kernel"], one["type"], suite_charts.short(one["bytes"])), {})
+        row[one["format"]] = f"{one['gb_s']:.0f}, {one['percent']:.0f}%{again}"
+    lines = [(*key, *[row.get(form, "–") for form in formats]) for key, row in table.items()]
+    note = "GB/s, and percent of a copy that moves as many bytes; `*`: the median of three, since the first was below the floor."
+    return [*rows(("kernel", "type", "elements", *formats), lines), note, ""] if lines else []
+
+
+def semantics(part, name):
+    lines = [
+        (one["ranks"], one["case"], one["verdict"], one.get("calls", "–"), one.get("note", ""), "; ".join(one.get("why", [])))
+        for one in part.get("cases", [])
+    ]
+    return rows(("ranks", "case", "", "calls compressed", "", "why"), lines)
+
+
+def memory(part, name):
+    lines = [
+        (one["ranks"], *[f"{one[key] / 1e6:.1f}" for key in ("added", "messages", "rest", "beside_messages")])
+        for one in part.get("added", [])
+    ]
+    header = ("ranks", "added, MB a rank", "of it NCCL's Send and Recv", "the rest", "added beside an application's own Send and Recv")
+    return rows(header, lines)
+
+
+def training(part, name):
+    lines = []
+    for one in part.get("losses", []):
+        for seed, (bare, with_it) in enumerate(zip(one["without"], one["compressed"])):
+            lines.append((one["gradients"], seed, f"{bare:.4f}", f"{with_it:.4f}", f"{with_it - bare:+.4f}", f"{one['spread']:.4f}"))
+    text = rows(("gradients", "seed", "loss", "loss compressed", "apart", "seeds lie apart"), lines)
+    added = ", ".join(f"{how} {percent:+.2f}%" for how, percent in part.get("added_percent", {}).items())
+    return [*text, *([f"Host, inside AllReduce calls, of a core: {added}.", ""] if added else [])]
+
+
+def exchanges(part, name):
+    lines, costs = [], []
+    for one in part.get("trials", []):
+        vendor = one["seconds"].get("vendor")
+        for way, seconds in one["seconds"].items():
+            gain = f"{vendor / seconds:.2f}x" if vendor else "–"
+            lines.append((one["ranks"], one["chunk"] >> 20, way, f"{seconds * 1e3:.1f}", gain))
+        lines += [(one["ranks"], one["chunk"] >> 20, way, "failed", "–") for way in one["failed"]]
+        costs += [
+            (one["ranks"], one["chunk"] >> 20, what, f"{cost['bytes'] / 1e6:.1f}", f"{cost['seconds'] * 1e3:.0f}")
+            for what, cost in one["costs"].items()
+        ]
+    text = rows(("ranks", "MiB in a chunk", "arrangement", "ms", "of NCCL's AllReduce"), lines)
+    return text + rows(("ranks", "MiB in a chunk", "first", "MB a rank", "ms"), costs)
+
+
+SECTIONS = {
+    "grid": grid,
+    "ddp": ddp,
+    "compressed": compressed,
+    "unshaped": compressed,
+    "kernels": kernels,
+    "convergence": convergence,
+    "training": training,
+    "memory": memory,
+    "rivals": rivals,
+    "nccl-tests": nccl_tests,
+    "semantics": semantics,
+    "nodes": semantics,
+    "long": semantics,
+    "exchanges": exchanges,
+}
+
+
+def of_jobs(part):
+    """The least speedup of the last run of each job, by type, and the largest error of our formats."""
+    rows = {}
+    for job in part.get("jobs", []):
+        for row in job["rows"]:
+            if row["is_ours"] and not row["not_offered"]:
+                rows[job["name"], row["datatype"], row["format"]] = (job["kind"], row)
+    speedups, errors = {}, {}
+    for (_, datatype, form), (kind, row) in rows.items():
+        if kind == "errors":
+            errors.setdefault(form, []).append(row["vnmse"] or float("nan"))
+        else:
+            speedups.setdefault(datatype, []).append(row["speedup"])
+    told = [f"{datatype} {min(of):.2f} to {max(of):.2f}x" for datatype, of in speedups.items()]
+    return ", ".join(told + [f"vNMSE of {form} at most {max(of):.1e}" for form, of in errors.items()])
 
 
 def shortened(key, part):
     """A part's result in a dozen words, from its numbers."""
     if part is None:
         return ""
+    if key in ("compressed", "unshaped"):
+        return of_jobs(part)
+    if key == "kernels" and part.get("rates"):
+        least = min(part["rates"], key=lambda one: one["percent"])
+        return f"{len(part['rates'])} rates, the least {least['percent']:.0f}% of a copy's ({least['kernel']} {least['type']} {least['format']})"
+    if key == "memory":
+        return ", ".join(f"{one['rest'] / 1e6:.1f} MB with {one['ranks']} ranks" for one in part.get("added", []))
+    if key == "training":
+        means = {one["gradients"]: mean(one["compressed"]) - mean(one["without"]) for one in part.get("losses", [])}
+        return ", ".join(f"{kind} gradients {apart:+.4f}" for kind, apart in means.items())
+    if key in ("semantics", "nodes", "long"):
+        return f"{sum(one['verdict'] == 'ok' for one in part.get('cases', []))} of {len(part.get('cases', []))} cases"
+    if key in ("tuning", "conformance", "memcheck", "racecheck", "contexts", "exchanges"):
+        return "; ".join(check["found"] for check in part["checks"])[:300]
     if key == "ddp":
         runs = [f"{run['gain']:.2f}x {run['wire']} {run['gradients']}" for run in part.get("trainings", [])]
         return ", ".join(runs)

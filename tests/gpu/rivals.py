@@ -43,7 +43,7 @@ def start(arguments):
     options = ["--device", arguments.device]
 
     def job(how, common):
-        return ranks.Ranks(__file__, arguments.ranks, how, None, options, limit=90, common={**DETERMINISTIC, **common})
+        return ranks.Ranks(__file__, arguments.ranks, how, None, options, limit=90, common={**DETERMINISTIC, **ranks.WIRE, **common})
 
     jobs = {"default": job("without", {}), "airamp": job("tuned", {})}
     if arguments.device == "cuda":

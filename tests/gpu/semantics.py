@@ -9,11 +9,11 @@ Exit status: 0 all ok, 1 not, 77 no GPU.
 With 2 ranks PyTorch makes the communicator at the first call, with more at once (device_id), and splits groups off it.
 """
 
-import argparse
 import sys
 import time
 
 import ranks
+import suite_part
 
 # Fewer than 1024 bytes are passed on, so that both kinds of calls meet.
 SETTINGS = {"AIRAMP_MIN_BYTES": "1024"}
@@ -58,43 +58,55 @@ def verdict(answers):
     return why
 
 
-def run(job, case, count):
-    """One case; its line is printed. False: it failed."""
+def run(part, job, case, count):
+    """One case; its line is printed, and kept."""
     begin = time.monotonic()
     answers = job.ask({"case": case})
     why = verdict(answers)
     note = answers[0]["note"]
     calls = f"{answers[0]['calls']} compressed" if "calls" in answers[0] else ""
     word, took = "FAILED" if why else "ok", time.monotonic() - begin
+    line = dict(ranks=count, case=case, verdict=word, calls=answers[0].get("calls"), seconds=round(took, 1), note=note, why=why[:6])
+    part.put(cases=[*part.data["cases"], line])
     print(f"{count} ranks  {case:26}{word:8}{calls:16}{took:5.1f} s  {note}".rstrip(), flush=True)
     for reason in why[:6]:
         print(f"    {reason}", flush=True)
-    return not why
 
 
-def run_all(count, per_node, cases, failed):
+def run_all(part, count, per_node, cases):
     """The cases with so many ranks. After a case that ended the ranks the rest goes on with fresh ones."""
     left, restarts, settings = list(cases), 0, dict(SETTINGS, AIRAMP_RANKS_PER_NODE=str(per_node))
-    while left and restarts < 4:
+    while left and restarts < 4 and part.left() > 5:
         with ranks.Ranks(__file__, count, "compressed", settings, limit=45) as job:
             case = "start"
             try:
-                if not run(job, case, count):
+                run(part, job, case, count)
+                if part.data["cases"][-1]["why"]:
                     print("".join(f"    {line}\n" for line in job.complaints()), end="")
-                    failed.append((count, case))
-                while left:
+                while left and part.left() > 5:
                     case = left.pop(0)
-                    if not run(job, case, count):
-                        failed.append((count, case))
+                    run(part, job, case, count)
             except ranks.Ended as ended:
                 restarts += 1
-                failed.append((count, case))
+                part.put(cases=[*part.data["cases"], dict(ranks=count, case=case, verdict="FAILED", why=[str(ended)])])
                 print(f"{count} ranks  {case:26}FAILED\n    {ended}", flush=True)
-    failed.extend((count, case) for case in left)
+    judge(part, count, per_node, left, restarts)
+
+
+def judge(part, count, per_node, left, restarts):
+    ran = [line for line in part.data["cases"] if line["ranks"] == count]
+    failed = [line["case"] for line in ran if line["verdict"] != "ok"]
+    calls = sum(line.get("calls") or 0 for line in ran)
+    nodes = f", {per_node} to a node" if per_node > 1 else ""
+    shown = f"{len(ran) - len(failed)} ok, {calls} calls compressed on each rank{'; failed: ' + ', '.join(failed) if failed else ''}"
+    part.check(f"{count} ranks{nodes}: the bits of wire_format.py, the same on all ranks", not failed if ran else None, shown)
+    if left:
+        why = "too many jobs ended" if restarts >= 4 else "no time"
+        part.check(f"{count} ranks{nodes}: all cases", None if restarts < 4 else False, f"{why} for {', '.join(left)}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = suite_part.parser_of(__doc__, 300)
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks")
     parser.add_argument("--per-node", type=int, default=1, help="ranks that count as one node")
     parser.add_argument("--cases", default="", help="only these, by name")
@@ -108,11 +120,11 @@ def main():
     unknown = [case for case in cases if case not in known]
     if unknown:
         parser.error(f"no case {unknown[0]}; there are: {', '.join(known)}")
-    failed = []
+    part = suite_part.Part("semantics", arguments)
+    part.put(cases=[])
     for count in map(int, arguments.ranks.split(",")):
-        run_all(count, arguments.per_node, cases, failed)
-    print(f"{len(failed)} failed" if failed else "all ok")
-    sys.exit(1 if failed else 0)
+        run_all(part, count, arguments.per_node, cases)
+    sys.exit(part.end())
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ def parser_of(text, seconds):
     parser.add_argument("--seconds", type=float, default=seconds, help=f"what it may take (default {seconds:.0f})")
     folder = os.environ.get("OUT") or "gpu-suite"
     parser.add_argument("--output", default=folder, help="folder for the JSON (default $OUT, else gpu-suite)")
+    parser.add_argument("--name", help="of the part and its JSON, where one program is several parts")
     return parser
 
 
@@ -47,6 +48,7 @@ class Part:
     """One part's file, clock and checks."""
 
     def __init__(self, name, arguments):
+        name = arguments.name or name
         self.name, self.began, self.limit = name, time.monotonic(), arguments.seconds
         os.makedirs(arguments.output, exist_ok=True)
         self.file = os.path.join(arguments.output, f"{name}.json")
@@ -54,6 +56,7 @@ class Part:
         command = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
         self.data = {"part": name, "date": now.strftime("%Y-%m-%d %H:%MZ"), "command": " ".join(command)}
         self.data.update(limit_s=self.limit, checks=[], finished=False)
+        self.data["cards"] = len(os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(","))
         # `timeout` ends a part by SIGTERM: its ranks must be ended too.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         self.put()

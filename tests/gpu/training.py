@@ -1,24 +1,25 @@
 """A small language model under DDP, without the library and with compression: does it learn the same, and what
 does the host pay?
 
-    AIRAMP_BIN=… python3 tests/gpu/training.py [--ranks 4] [--seeds 3] [--steps 300] [--output training.json]
+    AIRAMP_BIN=… python3 tests/gpu/training.py [--ranks 4] [--seeds 3] [--steps 300] [--output FOLDER]
 
 Ranks without the library, ranks that it passes through, and ranks that it compresses for are up at once on one GPU
 and take turns. Losses: mean over the last 20 steps, per seed, with fp32 and with bf16 gradients; the difference is
 set against the spread over seeds without the library. Host: on a larger model with DDP's own bucket size, (a)
 processor time per step, of the whole process and of the threads that call NCCL, (b) thread time inside
-dist.all_reduce of the middle bucket, times the number of buckets. Writes the curves as JSON and, beside it, as SVG.
+dist.all_reduce of the middle bucket, times the number of buckets. Each run's loss is printed as it comes; the curves are written as
+JSON after each run and, at the end, as SVG.
 Exit status: 0 same curves and compression happened, 1 not so, 77 no GPU.
 """
 
-import argparse
-import json
 import os
 import statistics
 import sys
 
 import loss_chart
 import ranks
+import suite_part
+from suite_part import mean
 
 SMALL = {"width": 256, "layers": 4, "heads": 4, "context": 128}
 LARGE = {"width": 768, "layers": 12, "heads": 12, "context": 256}
@@ -27,22 +28,27 @@ LAST = 20
 HOST_STEPS, ENQUEUES = 6, 40
 
 
-def mean(values):
-    values = list(values)
-    return sum(values) / len(values)
+# Of the time: the host's measurement, and what one more run of a seed takes at least.
+HOST_SECONDS, A_RUN = 60, 5
 
 
-def learn(jobs, arguments):
-    """Every seed with both kinds of gradients, in turns: gradients -> [(how, seed, losses)], and calls."""
+def learn(part, jobs, arguments):
+    """Every seed with both kinds of gradients, in turns, while there is time: gradients -> [(how, seed, losses)], and calls."""
     curves, calls = {}, {}
-    for gradients in ("fp32", "bf16"):
-        for seed in range(arguments.seeds):
+    reserve = HOST_SECONDS if arguments.rounds else 0
+    for seed in range(arguments.seeds):
+        for gradients in ("fp32", "bf16"):
+            if part.left() < reserve + A_RUN:
+                part.say(f"no time for seed {seed}, {gradients} gradients")
+                continue
             for how in ("without", "compressed"):
                 request = dict(do="train", shape=SMALL, batch=8, gradients=gradients, seed=seed, bucket_mb=4)
                 answers = jobs[how].ask(dict(request, steps=arguments.steps))
                 losses = [mean(step) for step in zip(*[answer["losses"] for answer in answers])]
                 curves.setdefault(gradients, []).append((how, seed, losses))
                 calls.setdefault((gradients, how), []).append([answer["compressed"] for answer in answers])
+                part.say(f"seed {seed}, {gradients} gradients, {how:10}: loss {mean(losses[-LAST:]):.4f}")
+                part.put(curves={kind: [dict(zip(("how", "seed", "losses"), run)) for run in of] for kind, of in curves.items()})
     return curves, calls
 
 
@@ -51,31 +57,33 @@ def last_loss(runs, how, seed):
     return mean(losses[-LAST:])
 
 
-def compare(gradients, runs, seeds):
-    """Prints a table; True if the difference is within what seeds alone do."""
-    without = [last_loss(runs, "without", seed) for seed in range(seeds)]
-    compressed = [last_loss(runs, "compressed", seed) for seed in range(seeds)]
+def compare(part, gradients, runs):
+    """Prints a table; the difference must be within what seeds alone do."""
+    seeds = sorted({seed for _, seed, _ in runs})
+    without = [last_loss(runs, "without", seed) for seed in seeds]
+    compressed = [last_loss(runs, "compressed", seed) for seed in seeds]
     differences = [b - a for a, b in zip(without, compressed)]
     spread = max(without) - min(without)
     print(f"\n{gradients} gradients: loss, mean of the last {LAST} steps")
     print(f"{'seed':>6}{'without':>10}{'compressed':>12}{'difference':>12}{'spread':>9}")
-    for seed, row in enumerate(zip(without, compressed, differences)):
+    for seed, row in zip(seeds, zip(without, compressed, differences)):
         print(f"{seed:>6}{row[0]:10.4f}{row[1]:12.4f}{row[2]:+12.4f}{spread:9.4f}")
     same = abs(mean(differences)) <= spread and max(map(abs, differences)) <= 2 * spread
     fell = all(last_loss(runs, how, seed) < mean(losses[:3]) / 2 for how, seed, losses in runs)
-    print(f"{'mean':>6}{mean(without):10.4f}{mean(compressed):12.4f}{mean(differences):+12.4f}{spread:9.4f}", end="  ")
-    print("within the spread" if same else "BEYOND THE SPREAD", "" if fell else "but a loss DID NOT FALL by half")
-    return same and fell
+    line = dict(gradients=gradients, without=without, compressed=compressed, spread=spread)
+    part.put(losses=[*part.data.get("losses", []), line])
+    found = f"{mean(without):.4f} without, {mean(compressed):.4f} compressed, {mean(differences):+.4f} apart, spread {spread:.4f}, {len(seeds)} seeds"
+    # One seed has no spread.
+    part.check(f"{gradients} gradients: the losses differ less than seeds do", same if len(seeds) > 1 else None, found)
+    part.check(f"{gradients} gradients: every loss falls by half", fell, f"to {max(without + compressed):.4f} at most")
 
 
-def happened(calls, steps):
-    """Whether every rank compressed in every run; prints how many calls."""
-    right = True
-    for (gradients, how), runs in calls.items():
-        if how == "compressed":
-            right = right and all(count for run in runs for count in run)
-            print(f"{gradients}: {runs[0][0]} AllReduces compressed in {steps} steps, per rank and seed")
-    return right
+def happened(part, calls, steps):
+    """Every rank must have compressed in every run."""
+    runs = {gradients: of for (gradients, how), of in calls.items() if how == "compressed"}
+    right = all(count for of in runs.values() for run in of for count in run) if runs else None
+    shown = ", ".join(f"{gradients}: {of[0][0]} AllReduces compressed in {steps} steps" for gradients, of in runs.items())
+    part.check("every run was compressed, on every rank", right, shown or "no time")
 
 
 def measure_host(jobs, arguments):
@@ -126,70 +134,70 @@ def print_host(found, enqueue, buckets):
     return added
 
 
-def write(arguments, curves, found, enqueue):
-    with open(arguments.output, "w") as file:
-        names = ("how", "seed", "losses")
-        runs = {kind: [dict(zip(names, run)) for run in of] for kind, of in curves.items()}
-        json.dump({"curves": runs, "host": found, "enqueue_seconds_per_step": enqueue}, file)
-    picture = os.path.splitext(arguments.output)[0] + ".svg"
+def draw(part, curves):
+    picture = os.path.splitext(part.file)[0] + ".svg"
     with open(picture, "w") as file:
         file.write(loss_chart.chart({f"{kind} gradients": of for kind, of in curves.items()}))
-    print(f"\ncurves: {arguments.output}, {picture}")
+    print(f"\ncurves: {part.file}, {picture}")
 
 
-def started(jobs, arguments):
-    """Says what the communicators became; True if exactly the right ones compress."""
+def started(part, jobs, arguments):
+    """Says what the communicators became; exactly the right ones must compress."""
     right = True
     for how, job in jobs.items():
         answers = job.ask({"do": "hello"})
         on = sum(answer["compressed"] is not None for answer in answers)
         right = right and on == (len(answers) if how == "compressed" else 0)
-        version = answers[0]["torch"]
-        print(f"{how}: communicator made at once by PyTorch {version}; compression on in {on} of {len(answers)} ranks")
+        part.put(machine={"torch": answers[0]["torch"]})
+        part.say(f"{how}: communicator made at once by PyTorch {answers[0]['torch']}; compression on in {on} of {len(answers)} ranks")
         for line in job.complaints():
             print(f"    {line}")
-    return right or arguments.device == "cpu"
+    right = right or arguments.device == "cpu"
+    part.check("compression is on where it should be, and nowhere else", right, f"{arguments.ranks} ranks")
+    return right
+
+
+def measure(part, jobs, arguments):
+    """The host's part: what a step costs it."""
+    if part.left() < HOST_SECONDS / 2:
+        return part.check("the host's time inside our calls below 1% of a core", None, "no time")
+    found = measure_host(jobs, arguments)
+    buckets = found["without"][0]["buckets"]
+    enqueue = measure_enqueue(jobs, buckets)
+    added = print_host(found, enqueue, buckets)
+    part.put(host=found, enqueue_seconds_per_step=enqueue, added_percent=added)
+    part.check("the host's time inside our calls below 1% of a core", added["compressed"] < 1, f"{added['compressed']:.2f}% added")
 
 
 def conduct(arguments):
+    part = suite_part.Part("training", arguments)
+    part.put(ranks=arguments.ranks, steps=arguments.steps)
     hows = ("without", "passthrough", "compressed")
     options = ["--device", arguments.device]
     jobs = {how: ranks.Ranks(__file__, arguments.ranks, how, SETTINGS, options) for how in hows}
     try:
-        if not started(jobs, arguments):
-            print("FAILED: compression is not on where it should be, or on where it should not")
-            return False
-        curves, calls = learn(jobs, arguments)
-        right = all([compare(kind, runs, arguments.seeds) for kind, runs in curves.items()])
-        compressed = happened(calls, arguments.steps)
-        found, enqueue = {}, {}
-        if arguments.rounds:
-            found = measure_host(jobs, arguments)
-            buckets = found["without"][0]["buckets"]
-            enqueue = measure_enqueue(jobs, buckets)
-            added = print_host(found, enqueue, buckets)["compressed"]
-            print(f"host processor time added inside our calls: {added:.2f}% of one core (asked for: less than 1%)")
-            right = right and added < 1
-        write(arguments, curves, found, enqueue)
-        words = "ok: same curves, host below 1%" if right else "FAILED: the curves differ, or the host works more"
-        words = words if compressed else "FAILED: not every run was compressed"
-        print(words, f"({arguments.seeds} seeds, {arguments.steps} steps)")
-        return right and compressed
+        if started(part, jobs, arguments):
+            curves, calls = learn(part, jobs, arguments)
+            for kind, runs in curves.items():
+                compare(part, kind, runs)
+            happened(part, calls, arguments.steps)
+            draw(part, curves)
+            if arguments.rounds:
+                measure(part, jobs, arguments)
     except ranks.Ended as ended:
-        print(f"FAILED: {ended}")
-        return False
+        part.check("the ranks live", False, str(ended))
     finally:
         for job in jobs.values():
             job.close()
+    return part.end()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = suite_part.parser_of(__doc__, 600)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=4, help="turns for the host's time; 0: do not measure it")
-    parser.add_argument("--output", default="training.json", help="file for the curves; the SVG lies beside it")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try the script, with gloo")
     arguments = parser.parse_args()
     if ranks.IS_RANK:
@@ -199,7 +207,7 @@ def main():
         return
     if arguments.device == "cuda":
         ranks.require_gpu()
-    sys.exit(0 if conduct(arguments) else 1)
+    sys.exit(conduct(arguments))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ killed    a rank is killed at random: the others end as without the library, wit
 Needs a GPU, PyTorch, and for ramp root and tc. Exit status: 0 all parts are right, 1 not so, 77 no GPU.
 """
 
-import argparse
 import collections
 import concurrent.futures
 import os
@@ -25,6 +24,7 @@ import time
 
 import loopback
 import ranks
+import suite_part
 
 # Bound by communication: many parameters, few tokens.
 SHAPE = {"width": 768, "layers": 12, "heads": 12, "context": 32}
@@ -41,7 +41,7 @@ AT_ONCE = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"
 
 
 def jobs_of(arguments, hows=("without", "tuned"), **more):
-    return {how: ranks.Ranks(__file__, arguments.ranks, how, limit=240, **more) for how in hows}
+    return {how: ranks.Ranks(__file__, arguments.ranks, how, limit=240, common=ranks.WIRE, **more) for how in hows}
 
 
 def close(jobs):
@@ -85,10 +85,11 @@ def train(arguments, least, must_compress):
         print(f"    decided after {took:.1f} s, {'compresses' if compresses else 'does not compress'}")
         for how, seconds in times.items():
             print(f"    {how:10}{1000 * seconds:10.1f} ms a step")
-        print(f"    {gain:.2f} times as fast (asked for: {least:.2f})")
         for line in jobs["tuned"].complaints():
             print(f"    {line}")
-        return gain >= least and (compresses or not must_compress)
+        steps = {how: f"{1000 * seconds:.1f} ms" for how, seconds in times.items()}
+        found = f"{gain:.2f} times (asked for: {least:.2f}); a step {steps['without']} without, {steps['tuned']} with; decided after {took:.1f} s"
+        return gain >= least and (compresses or not must_compress), found, dict(gain=gain, seconds=times, decided_s=took)
     finally:
         close(jobs)
 
@@ -111,25 +112,24 @@ def part_small(arguments):
                 job.ask(dict(request))
         times = in_turns(jobs, request)
         kept = times["without"] / times["tuned"]
-        print(f"    {kept:.3f} times as fast (asked for: {LEAST_KEPT:.2f})")
-        return kept >= LEAST_KEPT
+        return kept >= LEAST_KEPT, f"{kept:.3f} times as fast (asked for: {LEAST_KEPT:.2f})", dict(kept=kept)
     finally:
         close(jobs)
 
 
 def part_missing(arguments):
-    right = True
+    right, shown = True, []
     for bare in sorted({0, arguments.ranks - 1}):
         job = ranks.Ranks(__file__, arguments.ranks, "tuned", limit=120, bare=(bare,))
         try:
             answers = job.ask(dict(do="exact", calls=60))
             exact = all(answer["exact"] and not answer["compressed"] for answer in answers)
             said = sum("compression off" in line for line in job.log_lines())
-            print(f"    without it on rank {bare}: {'exact' if exact else 'NOT EXACT'}, {said} ranks say why")
+            shown.append(f"without it on rank {bare}: {'exact' if exact else 'NOT EXACT'}, {said} ranks say why")
             right = right and exact and said >= arguments.ranks - 1
         finally:
             job.close()
-    return right
+    return right, "; ".join(shown), {}
 
 
 def part_graphs(arguments):
@@ -147,12 +147,11 @@ def part_graphs(arguments):
             for moment in ("before", "during", "after"):
                 answers = job.ask(dict(do="replay", name=moment))
                 if len({answer["digest"] for answer in answers}) > 1:
-                    print(f"    {moment}: the ranks have different bits")
-                    return False
+                    return False, f"captured {moment} tuning: the ranks have different bits", {}
                 kinds.setdefault(moment, set()).update(answer["kind"] for answer in answers)
-        for moment, seen in kinds.items():
-            print(f"    captured {moment} tuning: {', '.join(sorted(seen))}")
-        return all(len(seen) == 1 and "wrong" not in seen for seen in kinds.values()) and kinds["before"] == {"exact"}
+        shown = "; ".join(f"captured {moment} tuning: {', '.join(sorted(seen))}" for moment, seen in kinds.items())
+        right = all(len(seen) == 1 and "wrong" not in seen for seen in kinds.values()) and kinds["before"] == {"exact"}
+        return right, shown, {}
     finally:
         job.close()
 
@@ -192,31 +191,48 @@ def part_killed(arguments):
     for end in ours:
         if end["said"] not in known:
             print("\n".join(f"        {line[:160]}" for line in end["words"]), flush=True)
+    shown = []
     for how, found in ends.items():
         kinds = collections.Counter((end["status"], end["said"]) for end in found)
-        shown = ", ".join(f"{count} x {status} ({said})" for (status, said), count in kinds.most_common())
-        print(f"    {how:10} {shown}; the last after {longest[how]:.1f} s", flush=True)
+        told = ", ".join(f"{count} x {status} ({said})" for (status, said), count in kinds.most_common())
+        shown.append(f"{how}: {told}, the last after {longest[how]:.1f} s")
     failed = all(end["status"] not in (0, "still there") and end["said"] in known for end in ours)
-    return failed and max(end["seconds"] for end in ours) <= longest["without"] + 5
+    in_time = max(end["seconds"] for end in ours) <= longest["without"] + 5
+    return failed and in_time, "; ".join(shown), dict(longest_s=longest)
+
+
+CLAIMS = {
+    "ramp": "DDP on a slow loopback ramps up by itself",
+    "unshaped": "DDP on a fast loopback is not slowed",
+    "small": "small messages are not slowed",
+    "missing": "a rank without the library: exact, and told",
+    "graphs": "graphs captured before, during and after tuning replay what they hold",
+    "killed": "a rank that is killed ends the others as without the library",
+}
 
 
 def conduct(arguments):
-    right = True
+    part = suite_part.Part("tuning", arguments)
+    part.put(ranks=arguments.ranks, rate=arguments.rate, parts={})
     for name in arguments.parts.split(","):
         print(f"== {name}", flush=True)
+        claim = f"{name}: {CLAIMS[name]}"
+        if part.left() < 15:
+            part.check(claim, None, "no time")
+            continue
         try:
-            good = globals()[f"part_{name}"](arguments)
-        except (ranks.Ended, loopback.NotShaped) as why:
-            print(f"    {why}")
-            good = False
-        print(f"{name}: {'ok' if good else 'FAILED'}", flush=True)
-        right = right and good
-    print("ok: every part is right" if right else "FAILED: see above")
-    return right
+            good, found, numbers = globals()[f"part_{name}"](arguments)
+        except ranks.Ended as why:
+            good, found, numbers = False, str(why), {}
+        except loopback.NotShaped as why:
+            good, found, numbers = None, str(why), {}
+        part.put(parts={**part.data["parts"], name: numbers})
+        part.check(claim, good, found)
+    return part.end()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = suite_part.parser_of(__doc__, 600)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rate", default="10gbit", help="loopback's in ramp, as tc takes it")
     parser.add_argument("--parts", default=",".join(PARTS))
@@ -232,7 +248,7 @@ def main():
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     ranks.require_gpu()
-    sys.exit(0 if conduct(arguments) else 1)
+    sys.exit(conduct(arguments))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ pub mod chaos;
 pub mod code_object;
 pub mod comparison;
 pub mod daemon;
+pub mod gpu;
 pub mod hosts;
 pub mod http;
 pub mod live;
