@@ -29,16 +29,28 @@ fn assert_exact(outcomes: &[Outcome]) {
     }
 }
 
-/// The ranks that were asked to compress say why they do not.
+/// What a rank that was asked to compress says why it does not.
+#[track_caller]
+fn why_off(outcome: &Outcome) -> String {
+    let text = outcome.stderr_text();
+    let off = |line: &str| line.split_once("compression off: ").map(|(_, why)| why.to_lowercase());
+    text.lines().find_map(off).unwrap_or_else(|| panic!("no reason: {outcome}"))
+}
+
+/// All results are exact, and every rank's reason has one of the words.
 #[track_caller]
 fn assert_off(outcomes: &[Outcome], reasons: &[&str]) {
     assert_exact(outcomes);
     for outcome in outcomes {
-        let text = outcome.stderr_text();
-        let said = text.lines().find_map(|line| line.split_once("compression off: ").map(|(_, why)| why));
-        let said = said.unwrap_or_else(|| panic!("no reason: {outcome}"));
-        assert!(reasons.iter().any(|reason| said.to_lowercase().contains(reason)), "{said:?}: {outcome}");
+        let said = why_off(outcome);
+        assert!(reasons.iter().any(|reason| said.contains(reason)), "{said:?}: {outcome}");
     }
+}
+
+/// The same with all of the words, so that each rank names the fault.
+#[track_caller]
+fn assert_off_naming(outcomes: &[Outcome], words: &[&str]) {
+    words.iter().for_each(|word| assert_off(outcomes, &[word]));
 }
 
 #[track_caller]
@@ -72,7 +84,7 @@ fn a_rank_without_the_library_leaves_all_of_them_exact() {
             false => Presence::Preloaded.applied_to(run),
         });
         assert_exact(&outcomes);
-        assert_off(&outcomes[..ranks as usize - 1], &[""]);
+        assert_off(&outcomes[..ranks as usize - 1], &["did not join"]);
     }
 }
 
@@ -82,7 +94,8 @@ fn a_rank_without_the_plan_leaves_all_of_them_exact() {
         let outcomes = job(ranks).planned_on(|rank| rank != without);
         assert_exact(&outcomes);
         let planned = outcomes.iter().enumerate().filter(|(rank, _)| *rank != without as usize);
-        planned.for_each(|(_, outcome)| assert_off(std::slice::from_ref(outcome), &[""]));
+        let reasons = ["did not join", "in observe mode"];
+        planned.for_each(|(_, outcome)| assert_off(std::slice::from_ref(outcome), &reasons));
     }
 }
 
@@ -116,23 +129,68 @@ fn an_arena_too_small_for_one_step_is_told() {
     }
 }
 
+/// Folders of which the emulated device cannot use what is for it, and what a warning must say of each.
+fn broken_blobs() -> Vec<(BlobFolder, &'static [&'static str])> {
+    const FILE: &str = "sm_90.cubin";
+    let broken = |change: &dyn Fn(&mut BlobFolder), words: &'static [&'static str]| {
+        let mut folder = BlobFolder::whole();
+        change(&mut folder);
+        (folder, words)
+    };
+    let half = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    let other = std::fs::read(BlobFolder::whole().file("sm_80.cubin")).expect("a blob");
+    let without = |file: &'static str| {
+        move |folder: &mut BlobFolder| std::fs::remove_file(folder.file(file)).expect("a file")
+    };
+    vec![
+        broken(&|folder| folder.spoil(FILE, |bytes| bytes[100] ^= 1), &["damaged kernel blob", FILE]),
+        broken(&|folder| folder.spoil(FILE, half), &["truncated kernel blob", FILE]),
+        broken(&|folder| folder.put("sm_90", FILE, &other), &["foreign kernel blob", FILE, "is sm_80"]),
+        broken(
+            &|folder| folder.put_without("sm_90", FILE, "airamp_reduce_f16_int8"),
+            &[FILE, "has no kernel airamp_reduce_f16_int8"],
+        ),
+        broken(&without(FILE), &["missing kernel blob", FILE]),
+        broken(&without("manifest.toml"), &["missing kernel blob", "manifest.toml"]),
+        broken(
+            &|folder| folder.spoil("manifest.toml", |text| text.extend(b"nonsense")),
+            &["kernel manifest", "cannot be used"],
+        ),
+    ]
+}
+
 #[test]
 fn kernels_that_do_not_load_on_one_rank_are_told() {
-    let spoilt = BlobFolder::whole();
-    spoilt.spoil("sm_90.cubin", |bytes| bytes[100] ^= 1);
-    let empty = tempfile::tempdir().expect("a temporary folder");
-    let faults: [&dyn Fn(Run) -> Run; 4] = [
-        &|run| run.env("AIRAMP_KERNEL_DIR", spoilt.path()),
-        &|run| run.env("AIRAMP_KERNEL_DIR", empty.path()),
-        &|run| run.env("AIRAMP_EMU_WRONG_KERNEL", "airamp_reduce_bf16_auto"),
-        &|run| run.env("AIRAMP_EMU_ARCH", "sm_70"),
-    ];
-    for fault in faults {
+    for (folder, words) in broken_blobs() {
+        let fault = |run: Run| run.env("AIRAMP_KERNEL_DIR", folder.path());
         for ranks in [2, 3] {
-            let outcomes = job(ranks).compressed_but(to_the_last(ranks, fault));
-            assert_off(&outcomes, &[""]);
-            let warned = outcomes[ranks as usize - 1].stderr_text();
-            assert!(warned.contains("warn"), "no warning where the fault is: {warned}");
+            assert_off_naming(&job(ranks).compressed_but(to_the_last(ranks, fault)), words);
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_broken_blobs_on_every_rank_is_told_and_leaves_all_of_them_exact() {
+    for (folder, words) in broken_blobs() {
+        let fault = |_, run: Run| run.env("AIRAMP_KERNEL_DIR", folder.path());
+        assert_off_naming(&job(2).compressed_but(fault), words);
+    }
+}
+
+#[test]
+fn a_device_on_which_kernels_compute_wrongly_or_that_has_none_is_told() {
+    let faults: [(&str, &str, &[&str]); 2] = [
+        (
+            "AIRAMP_EMU_WRONG_KERNEL",
+            "airamp_reduce_bf16_auto",
+            &["self-test mismatch", "airamp_reduce_bf16_auto"],
+        ),
+        ("AIRAMP_EMU_ARCH", "sm_70", &["unknown architecture", "sm_70"]),
+    ];
+    for (name, value, words) in faults {
+        for ranks in [2, 3] {
+            let fault = |run: Run| run.env(name, value);
+            assert_off_naming(&job(ranks).compressed_but(to_the_last(ranks, fault)), words);
         }
     }
 }
@@ -148,7 +206,7 @@ fn a_refused_allocation_of_ours_on_one_rank_leaves_all_of_them_exact() {
         let mut number = 1;
         let mut outcomes = refused(number);
         while ours(&outcomes) {
-            assert_off(&outcomes, &[""]);
+            assert_off(&outcomes, &["out of memory"]);
             number += 1;
             outcomes = refused(number);
         }
@@ -356,16 +414,29 @@ mod connecting {
 mod launches {
     use super::*;
 
-    fn refused_at(number: usize) -> Vec<Outcome> {
+    /// Of the last rank.
+    fn refused_at(job: &Scenario, ranks: u32, number: usize) -> Vec<Outcome> {
         let fault = move |run: Run| run.env("AIRAMP_EMU_REFUSE_LAUNCH", number.to_string());
-        job(2).compressed_but(to_the_last(2, fault))
+        job.compressed_but(to_the_last(ranks, fault))
+    }
+
+    #[track_caller]
+    fn assert_each_leaves_all_of_them_exact(job: &Scenario, ranks: u32) {
+        for number in 1..=launches_of_creation(|number| refused_at(job, ranks, number)) {
+            assert_off(&refused_at(job, ranks, number), &["culaunchkernel failed"]);
+        }
     }
 
     #[test]
     fn one_that_is_refused_during_creation_leaves_all_of_them_exact() {
-        for number in 1..=launches_of_creation(refused_at) {
-            assert_off(&refused_at(number), &[""]);
+        for ranks in [2, 3] {
+            assert_each_leaves_all_of_them_exact(&job(ranks), ranks);
         }
+    }
+
+    #[test]
+    fn one_that_is_refused_on_a_node_of_several_ranks_leaves_both_nodes_exact() {
+        assert_each_leaves_all_of_them_exact(&job(4).env("AIRAMP_RANKS_PER_NODE", "2"), 4);
     }
 
     #[test]

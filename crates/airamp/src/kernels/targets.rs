@@ -30,6 +30,8 @@ pub(super) const TARGETS: [Target; 7] = [
 pub(super) struct Compiler {
     pub(super) package: &'static str,
     pub(super) version: &'static str,
+    /// Of the files for x86_64 and aarch64.
+    pub(super) sha256: [&'static str; 2],
     pub(super) options: &'static [&'static str],
 }
 
@@ -37,6 +39,10 @@ pub(super) struct Compiler {
 pub(super) const NVRTC: Compiler = Compiler {
     package: "nvidia-cuda-nvrtc-cu12",
     version: "12.9.86",
+    sha256: [
+        "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
+        "096d4de6bda726415dfaf3198d4f5c522b8e70139c97feef5cd2ca6d4cd9cead",
+    ],
     options: &["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true"],
 };
 
@@ -45,6 +51,10 @@ pub(super) const NVRTC: Compiler = Compiler {
 pub(super) const CLANG: Compiler = Compiler {
     package: "ziglang",
     version: "0.17.0",
+    sha256: [
+        "97079827064a7492cce5541ceb438ae8003ce1e54e399676da2d62fb7a5dc08b",
+        "d2804f94f54f7fcf8169f4b212a619ad688a4e2e6592e976f0cf2e58e2cd8af3",
+    ],
     options: &[
         "-x",
         "hip",

@@ -3,7 +3,7 @@
 
 mod admission;
 mod answers;
-mod query;
+pub mod query;
 mod room;
 mod socket;
 

@@ -1,7 +1,7 @@
 //! The query of a URI: `a=1&b=two%20words`.
 
 /// The first value of that name, decoded; `Some(None)` where it is there and no valid text.
-pub(crate) fn value(query: Option<&str>, name: &str) -> Option<Option<String>> {
+pub fn value(query: Option<&str>, name: &str) -> Option<Option<String>> {
     let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, text)| decode(text))
 }

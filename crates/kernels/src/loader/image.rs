@@ -15,9 +15,12 @@ const CUBIN_ABI_WIDE: u8 = 8;
 /// The low byte of an HSACO file's flags.
 const AMD_MACHINES: [(u32, &str); 3] = [(0x3f, "gfx90a"), (0x4c, "gfx942"), (0x4f, "gfx950")];
 
+/// Of an architecture's number in PTX, as it gets into warnings.
+const LONGEST_NUMBER: usize = 8;
+
 /// What is found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Image {
+pub enum Image {
     /// Whole by its own account, for the architecture of this name.
     Whole(String),
     Truncated,
@@ -25,7 +28,7 @@ pub(super) enum Image {
     Unknown(String),
 }
 
-pub(super) fn inspect(bytes: &[u8], kind: Kind) -> Image {
+pub fn inspect(bytes: &[u8], kind: Kind) -> Image {
     match kind {
         Kind::Ptx => text(bytes),
         Kind::Cubin | Kind::Hsaco => elf(bytes).unwrap_or(Image::Truncated),
@@ -38,7 +41,9 @@ fn text(bytes: &[u8]) -> Image {
     let target = text.split(".target").nth(1).map(str::trim_start);
     let number = target.and_then(|target| target.strip_prefix("sm_"));
     match number.and_then(|number| number.split(|c: char| !c.is_ascii_alphanumeric()).next()) {
-        Some(number) if text.contains(".version") => Image::Whole(format!("compute_{number}")),
+        Some(number) if number.len() <= LONGEST_NUMBER && text.contains(".version") => {
+            Image::Whole(format!("compute_{number}"))
+        }
         _ => Image::Unknown("not PTX".into()),
     }
 }
@@ -120,6 +125,12 @@ mod tests {
         assert_eq!(inspect(ptx, Kind::Ptx), Image::Whole("compute_80".into()));
         assert_eq!(inspect(&ptx[..ptx.len() - 1], Kind::Ptx), Image::Truncated);
         assert_eq!(inspect(b"\0", Kind::Ptx), Image::Unknown("not PTX".into()));
+    }
+
+    #[test]
+    fn a_name_is_short_whatever_stands_in_its_place() {
+        let ptx = format!(".version 7.0\n.target sm_{}\n\0", "8".repeat(1000));
+        assert_eq!(inspect(ptx.as_bytes(), Kind::Ptx), Image::Unknown("not PTX".into()));
     }
 
     #[test]

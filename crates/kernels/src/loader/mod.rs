@@ -9,7 +9,7 @@ mod architecture;
 mod expected;
 pub mod file;
 mod ghost;
-mod image;
+pub mod image;
 mod kernel_set;
 mod self_test;
 mod source;

@@ -3,6 +3,7 @@
 //! and process, so that runs can be compared bit for bit; all processes walk the cases in step.
 
 mod arguments;
+mod beyond;
 mod calls;
 mod children;
 mod creation;
@@ -56,7 +57,7 @@ pub(crate) struct Arguments {
     /// Cases whose name begins with NAME; `fault` is a job to which something is done, `creation` one
     /// while its communicator is made, and `tuned-loop`,
     /// `tuned-crossing`, `tuned-children`, `tuned-devices`, `tuned-pipeline` and `tuned-graphs` run for
-    /// many steps. `planned` does what a file says.
+    /// many steps. `planned` does what a file says, and `beyond` takes gigabytes.
     name: String,
     /// A case that is left out, by its whole name.
     #[arg(long)]
@@ -186,7 +187,8 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
     if arguments.name == "planned" {
         return run_planned(kind, arguments);
     }
-    let watchdog = Watchdog::start(CASE_LIMIT);
+    let is_beyond = arguments.name == beyond::NAME;
+    let watchdog = Watchdog::start(if is_beyond { beyond::LIMIT } else { CASE_LIMIT });
     let mut job = Job::start(kind, arguments)?;
     if arguments.name == "fault" {
         return fault::run(
@@ -204,7 +206,7 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<bool, RankError> 
     if let Some(done) = tuned::run(&mut job, &watchdog, &arguments.name, &arguments.tuned) {
         return done;
     }
-    let mut cases = all_cases(&job);
+    let mut cases = if is_beyond { vec![beyond::case()] } else { all_cases(&job) };
     cases.retain(|case| case.name.starts_with(&arguments.name));
     cases.retain(|case| arguments.except.as_ref() != Some(&case.name));
     let mut all_right = !cases.is_empty();
