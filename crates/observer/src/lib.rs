@@ -21,6 +21,8 @@ mod lags;
 mod made_up;
 #[cfg(test)]
 mod membership_tests;
+#[cfg(test)]
+mod mixed_programs_tests;
 mod name;
 mod open_file;
 mod proc;

@@ -130,30 +130,6 @@ fn what_seemed_two_programs_is_one_job_when_a_communicator_of_both_shows_it() {
     }
 }
 
-#[test]
-fn two_programs_whose_parts_came_mixed_do_not_become_one_with_each_rank_twice() {
-    let mut world = world();
-    let parts = |with_whole: bool| -> Vec<Reading> {
-        // Of two programs of four ranks, the pairs that their first communicators join, in the order in which they are listed.
-        let pairs = [(1, [2, 3]), (2, [0, 1]), (2, [2, 3]), (1, [0, 1])];
-        let ranks = pairs.iter().flat_map(|(program, ranks)| ranks.map(|rank| (*program, rank)));
-        let one = |((program, rank), id): ((u64, i32), u64)| {
-            let mut one = snapshot("none", rank, id as u32);
-            one.communicators = vec![communicator(10 * program + rank as u64 / 2, rank % 2, 2)];
-            if with_whole {
-                one.communicators.push(Communicator { slot: 1, ..communicator(100 + program, rank, 4) });
-            }
-            reading(id, one)
-        };
-        ranks.zip(1..).map(one).collect()
-    };
-    for second in 1..5 {
-        let node = world.look(parts(second > 1), at(second)).node;
-        let here: Vec<_> = node.jobs.iter().map(|job| (job.label.as_str(), job.ranks_here)).collect();
-        assert_eq!(here, [("none", 4), ("none#2", 4)], "at {second} s");
-    }
-}
-
 /// A process of that program, without a rank in its environment.
 fn known_by(program: u64, rank: i32) -> Reading {
     let id = 10 * program + rank as u64;
