@@ -1,8 +1,8 @@
 //! Claims about programs of one name, whose processes came mixed or in parts, with made-up readings.
 
-use airamp_telemetry::snapshot::Communicator;
+use airamp_telemetry::snapshot::{Communicator, Decision};
 
-use crate::made_up::{at, communicator, ended, labels, reading, snapshot, world};
+use crate::made_up::{at, communicator, ended, kinds, labels, reading, snapshot, world};
 use crate::reading::Reading;
 use crate::view::{JobState, Node};
 
@@ -130,6 +130,38 @@ fn a_job_stays_one_when_what_joined_its_parts_has_ended_and_others_come() {
     world.look(with_one_rank(&[&[1], &[1], &[2], &[2]]), at(2));
     let node = world.look(with_one_rank(&[&[1], &[1], &[2], &[2, 3], &[3]]), at(3)).node;
     assert_eq!((labels(&node), running(&node)), (vec![("none", 5)], vec![5]));
+}
+
+#[test]
+fn what_was_decided_for_a_communicator_goes_with_it_into_the_job_that_it_is_of() {
+    let mut world = world();
+    let told = |communicators: &[&[u64]]| {
+        let mut readings = with_one_rank(communicators);
+        for one in &mut readings {
+            one.snapshot.identity.world_rank = -1;
+            let part = &mut one.snapshot.communicators[0];
+            (part.sums.compressed_calls, part.vnmse) = (1, Some(0.5));
+        }
+        readings
+    };
+    let mut first = told(&[&[1], &[1], &[2], &[2]]);
+    for (one, name) in [(0, 1), (2, 2)] {
+        let json = format!(
+            r#"{{"communicator":"{name:016x}","rank":0,"ranks":2,"index":8,"class":{{"collective":"AllReduce","datatype":"bfloat16","from_bytes":4096}},"decision":"vendor","reason":"its error","vnmse":0.5}}"#
+        );
+        first[one].decisions = vec![Decision { number: 0, at_ns: 1, json }];
+    }
+    let node = world.look(first, at(1)).node;
+    assert_eq!((node.jobs.len(), kinds(&node)), (2, vec![]));
+    let node = world.look(told(&[&[1, 9], &[1, 9], &[2, 9], &[2, 9]]), at(2)).node;
+    assert_eq!(kinds(&node), [], "the class was refused for that error");
+    let decided = |job: usize| {
+        let classes = node.jobs[job].classes.iter().map(|class| class.communicator.clone());
+        let records = node.jobs[job].decisions.iter().map(|record| record.communicator.clone());
+        (classes.collect::<Vec<_>>(), records.collect::<Vec<_>>())
+    };
+    let both = vec![format!("{:016x}", 1), format!("{:016x}", 2)];
+    assert_eq!((decided(0), decided(1)), ((both.clone(), both), (vec![], vec![])));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::parties::{Kin, Party, Stage, by_kin, parties};
 use super::{Job, Jobs};
+use crate::name;
 use crate::process::Process;
 
 /// Jobs that one party asks for room. Whoever has very many of one name gets a new one: else the work of a look would
@@ -57,6 +58,7 @@ impl Placing<'_> {
             process.job = number;
             process.settled |= is_shown;
         }
+        self.bring_decisions(party, number);
         let Some(job) = self.jobs.by_number.get_mut(&number) else { return };
         if party.stage != Stage::Gone {
             job.live.extend(&party.ranks);
@@ -104,6 +106,21 @@ impl Placing<'_> {
         self.jobs.by_number.insert(number, Job { label, name, uid, ..Job::default() });
         self.same.push(number);
         number
+    }
+
+    /// What was decided for its communicators it takes along from where it was.
+    fn bring_decisions(&mut self, party: &Party, to: u64) {
+        let left = party.own.iter().filter(|number| **number != to);
+        let mut left = left.peekable();
+        if left.peek().is_none() {
+            return;
+        }
+        let communicators = party.communicators.iter().map(|one| name::communicator(*one)).collect();
+        for number in left {
+            let Some(from) = self.jobs.by_number.get_mut(number) else { continue };
+            let theirs = from.decisions.split_off(&communicators);
+            self.jobs.by_number.entry(to).and_modify(|job| job.decisions.join(theirs));
+        }
     }
 }
 
