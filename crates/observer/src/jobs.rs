@@ -73,6 +73,8 @@ pub(crate) struct Rank {
     pub(crate) last_seen_ns: u64,
     /// When its newest process that was seen to end was last known to live; 0: none was.
     pub(crate) ended_ns: u64,
+    /// The same of those that no communicator had shown to be of this job.
+    pub(crate) unknown_ended_ns: u64,
     /// As it was shown last, without numbers: for when its process is gone.
     pub(crate) shown: crate::view::Rank,
 }
@@ -115,7 +117,8 @@ impl Jobs {
         for process in processes.values().filter(|process| !process.is_live()) {
             let job = self.by_number.get_mut(&process.job);
             let Some(rank) = job.and_then(|job| job.ranks.get_mut(&process.rank)) else { continue };
-            rank.ended_ns = rank.ended_ns.max(process.alive_ns);
+            let ended_ns = if process.settled { &mut rank.ended_ns } else { &mut rank.unknown_ended_ns };
+            *ended_ns = process.alive_ns.max(*ended_ns);
         }
         for job in self.by_number.values_mut() {
             job.storms.forget(now.ns);
@@ -167,7 +170,8 @@ impl Job {
     fn forget_numbers(&mut self) {
         let live = &self.live;
         self.ranks.retain(|number, rank| {
-            live.contains(number) || rank.ended_ns > 0 || rank.sum != Tally::default()
+            let was_seen_to_end = rank.ended_ns > 0 || rank.unknown_ended_ns > 0;
+            live.contains(number) || was_seen_to_end || rank.sum != Tally::default()
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Claims about ranks that nobody has any more, with made-up readings.
 
+use airamp_telemetry::Ended;
 use airamp_telemetry::snapshot::Communicator;
 
 use crate::made_up::{S, at, communicator, ended, labels, reading, snapshot, world};
@@ -26,7 +27,7 @@ fn a_process_that_gets_its_rank_from_its_first_communicator_leaves_none_behind_t
     let node = world.look(vec![ranked(), unranked(2)], at(3)).node;
     assert_eq!(states(&node), [(None, ProcessState::Running), (Some(0), ProcessState::Running)]);
     let node = world.look(vec![ranked(), ended(unranked(2))], at(4)).node;
-    assert_eq!(states(&node)[0], (None, ProcessState::Gone), "it was seen to end");
+    assert_eq!(states(&node)[0], (None, ProcessState::Left), "nobody knows what it was to be");
 }
 
 #[test]
@@ -117,5 +118,56 @@ fn a_job_that_ends_and_runs_again_between_two_looks_keeps_its_name() {
             second().chain(first().map(ended)).collect()
         };
         assert_eq!(labels(&world.look(readings, at(51)).node), [("job", 2)]);
+    }
+}
+
+/// A process of the first run that has no communicator yet.
+fn unknown(rank: i32) -> Reading {
+    let mut one = snapshot("job", rank, 100);
+    one.started_ns = S;
+    reading((10 + rank) as u64, one)
+}
+
+#[test]
+fn a_program_that_ends_before_its_first_communicator_leaves_no_rank_of_another_that_is_gone() {
+    let mut world = world();
+    let training = || (0..3).map(|rank| of_run(1, rank));
+    let other = || [-1, 4, 5].into_iter().map(unknown).zip(90..).map(|(one, id)| Reading { id, ..one });
+    world.look(training().collect(), at(30));
+    world.look(training().chain(other()).collect(), at(31));
+    for (second, readings) in
+        [(32, training().chain(other().map(ended)).collect()), (33, training().collect())]
+    {
+        let node = world.look(readings, at(second)).node;
+        assert_eq!(labels(&node), [("job", 3)]);
+        let gone = states(&node).into_iter().find(|(_, state)| *state == ProcessState::Gone);
+        assert_eq!(gone, None, "at {second} s: {:?}", states(&node));
+    }
+}
+
+#[test]
+fn a_rank_that_ends_while_all_wait_for_their_first_communicator_is_gone_until_they_have_it_without_it() {
+    let mut world = world();
+    world.look((0..3).map(unknown).collect(), at(30));
+    world.look((0..2).map(unknown).chain([ended(unknown(2))]).collect(), at(31));
+    let node = world.look((0..2).map(unknown).collect(), at(32)).node;
+    assert_eq!(states(&node)[2], (Some(2), ProcessState::Gone));
+    let node = world.look((0..2).map(|rank| of_run(1, rank)).collect(), at(33)).node;
+    assert_eq!(states(&node)[2], (Some(2), ProcessState::Left));
+}
+
+#[test]
+fn what_a_program_left_that_ran_beside_this_one_is_no_rank_that_is_gone_in_a_first_look() {
+    for has_ended_its_own in [true, false] {
+        let left = (0..5).map(|rank| {
+            let mut left = ended(of_run(2, rank));
+            (left.snapshot.started_ns, left.snapshot.active_ns) = (2 * S, 20 * S);
+            left.snapshot.communicators[0].ended = has_ended_its_own.then_some(Ended::Destroyed);
+            left
+        });
+        let running = (0..3).map(|rank| of_run(1, rank));
+        let node = world().look(left.chain(running).collect(), at(30)).node;
+        assert_eq!(labels(&node), [("job", 3)]);
+        assert_eq!(states(&node)[3..], [3, 4].map(|rank| (Some(rank), ProcessState::Left)));
     }
 }
