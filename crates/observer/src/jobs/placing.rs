@@ -110,16 +110,15 @@ impl Placing<'_> {
 
     /// What was decided for its communicators it takes along from where it was.
     fn bring_decisions(&mut self, party: &Party, to: u64) {
-        let left = party.own.iter().filter(|number| **number != to);
-        let mut left = left.peekable();
-        if left.peek().is_none() {
+        if party.own.iter().all(|number| *number == to) {
             return;
         }
         let communicators = party.communicators.iter().map(|one| name::communicator(*one)).collect();
-        for number in left {
+        for number in party.own.iter().filter(|number| **number != to) {
             let Some(from) = self.jobs.by_number.get_mut(number) else { continue };
             let theirs = from.decisions.split_off(&communicators);
-            self.jobs.by_number.entry(to).and_modify(|job| job.decisions.join(theirs));
+            let Some(job) = self.jobs.by_number.get_mut(&to) else { return };
+            job.decisions.join(theirs);
         }
     }
 }
