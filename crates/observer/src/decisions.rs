@@ -1,7 +1,7 @@
 //! The decisions of a job's communicators: the newest as they were told, and for each class what holds now.
 //! Every rank tells them; they are kept once. Bounded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use airamp_policy::explain::{ClassName, Decision, Record};
 
@@ -41,6 +41,41 @@ impl Decisions {
             self.records.pop_front();
         }
         self.records.push_back(record);
+    }
+
+    /// What is about these communicators, which is no longer this job's.
+    pub(crate) fn split_off(&mut self, communicators: &BTreeSet<String>) -> Self {
+        let records = std::mem::take(&mut self.records).into_iter();
+        let (theirs, own) = records.partition(|record| communicators.contains(&record.communicator));
+        self.records = own;
+        let classes = std::mem::take(&mut self.classes).into_iter();
+        let (their_classes, own) = classes.partition(|((name, ..), _)| communicators.contains(name));
+        self.classes = own;
+        Self { records: theirs, classes: their_classes, told: self.told }
+    }
+
+    /// What was another job's until now. Of a class that both have the newer holds.
+    pub(crate) fn join(&mut self, theirs: Self) {
+        self.told = self.told.max(theirs.told);
+        for (key, held) in theirs.classes {
+            let known = self.classes.get(&key);
+            if known.is_none_or(|known| known.class.index < held.class.index) {
+                self.classes.insert(key, held);
+            }
+        }
+        self.records.extend(theirs.records);
+        self.forget_oldest();
+    }
+
+    fn forget_oldest(&mut self) {
+        self.records.drain(..self.records.len().saturating_sub(RECORDS));
+        let too_many = self.classes.len().saturating_sub(CLASSES);
+        let mut oldest: Vec<(u64, Key)> =
+            self.classes.iter().map(|(key, held)| (held.told, key.clone())).collect();
+        oldest.sort_unstable();
+        for (_, key) in oldest.into_iter().take(too_many) {
+            self.classes.remove(&key);
+        }
     }
 
     pub(crate) fn records(&self) -> Vec<Record> {

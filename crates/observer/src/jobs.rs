@@ -1,6 +1,7 @@
 //! Jobs and ranks, and what is remembered of them; which process belongs to which is `placing`'s business. Ended
 //! ranks stay in the sums; of many, the oldest are added up without their number. Bounded.
 
+mod parties;
 mod placing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,8 +51,7 @@ pub(crate) struct Job {
     pub(crate) storms: Storms,
     pub(crate) rhythms: Rhythms,
     pub(crate) exemplars: Exemplars,
-    /// Communicators and ranks of its live processes, at the last look.
-    names: BTreeSet<u64>,
+    /// Ranks of its live processes, as they were placed last.
     live: BTreeSet<Option<u32>>,
 }
 
@@ -73,6 +73,8 @@ pub(crate) struct Rank {
     pub(crate) last_seen_ns: u64,
     /// When its newest process that was seen to end was last known to live; 0: none was.
     pub(crate) ended_ns: u64,
+    /// The same of those that no communicator had shown to be of this job.
+    pub(crate) unknown_ended_ns: u64,
     /// As it was shown last, without numbers: for when its process is gone.
     pub(crate) shown: crate::view::Rank,
 }
@@ -112,17 +114,14 @@ impl Jobs {
 
     /// After all processes were read: who lives, what has ended, and what is too much to remember.
     pub(crate) fn settle(&mut self, processes: &BTreeMap<u64, Process>, now: Now) {
-        for job in self.by_number.values_mut() {
-            job.names.clear();
-            job.storms.forget(now.ns);
-        }
-        self.count_in(processes);
         for process in processes.values().filter(|process| !process.is_live()) {
             let job = self.by_number.get_mut(&process.job);
             let Some(rank) = job.and_then(|job| job.ranks.get_mut(&process.rank)) else { continue };
-            rank.ended_ns = rank.ended_ns.max(process.alive_ns);
+            let ended_ns = if process.settled { &mut rank.ended_ns } else { &mut rank.unknown_ended_ns };
+            *ended_ns = process.alive_ns.max(*ended_ns);
         }
         for job in self.by_number.values_mut() {
+            job.storms.forget(now.ns);
             job.forget_numbers();
             if job.live.is_empty() {
                 job.ended.get_or_insert((now.unix_ms_of(job.last_alive_ns), job.last_alive_ns));
@@ -130,24 +129,6 @@ impl Jobs {
         }
         self.add_up_ended_ranks();
         self.forget_ended_jobs();
-    }
-
-    fn of_name(&self, uid: u32, name: &str) -> Vec<u64> {
-        let same = self.by_number.iter().filter(|(_, job)| job.uid == uid && job.name == name);
-        same.map(|(number, _)| *number).collect()
-    }
-
-    fn make(&mut self, name: String, uid: u32) -> u64 {
-        let mut label = name.clone();
-        let mut number = 2;
-        while self.labels.contains(&label) {
-            label = format!("{name}#{number}");
-            number += 1;
-        }
-        self.labels.insert(label.clone());
-        self.made += 1;
-        self.by_number.insert(self.made, Job { label, name, uid, ..Job::default() });
-        self.made
     }
 
     fn add_up_ended_ranks(&mut self) {
@@ -189,7 +170,8 @@ impl Job {
     fn forget_numbers(&mut self) {
         let live = &self.live;
         self.ranks.retain(|number, rank| {
-            live.contains(number) || rank.ended_ns > 0 || rank.sum != Tally::default()
+            let was_seen_to_end = rank.ended_ns > 0 || rank.unknown_ended_ns > 0;
+            live.contains(number) || was_seen_to_end || rank.sum != Tally::default()
         });
     }
 }

@@ -13,16 +13,22 @@ mod findings;
 mod first_calls;
 mod gain;
 mod groups;
+#[cfg(test)]
+mod inert_tests;
 mod jobs;
 mod lags;
 #[cfg(test)]
 mod made_up;
 #[cfg(test)]
 mod membership_tests;
+#[cfg(test)]
+mod mixed_programs_tests;
 mod name;
 mod open_file;
 mod proc;
 mod process;
+#[cfg(test)]
+mod programs_tests;
 mod rates;
 mod reading;
 mod recent;
@@ -39,6 +45,8 @@ mod storms;
 mod tally;
 mod timings;
 pub mod view;
+#[cfg(test)]
+mod waiting_tests;
 mod world;
 #[cfg(test)]
 mod world_tests;

@@ -1,13 +1,40 @@
-//! Snapshots for tests, made up.
+//! Snapshots for tests, made up, and the world that looks at them.
 
 use airamp_telemetry::sizes::HOOK_BUCKETS;
-use airamp_telemetry::snapshot::{Call, Communicator, Hook, Pattern, Snapshot, Spent, Sums};
+use airamp_telemetry::snapshot::{Arrival, Call, Communicator, Count, Hook, Pattern, Snapshot, Spent, Sums};
 use airamp_telemetry::{
     AgreementState, CommunicatorFacts, Datatype, Identity, JobSource, Kind, Path, PatternState, State,
 };
 
-use crate::reading::Reading;
-use crate::view::ProcessState;
+use crate::conditions::Limits;
+use crate::reading::{Now, Reading};
+use crate::view::{FindingKind, Node, ProcessState};
+use crate::world::World;
+
+pub(crate) const S: u64 = 1_000_000_000;
+
+pub(crate) fn world() -> World {
+    World::new("node-1".to_owned(), Limits { hang_after_ns: 10 * S, late_after_ns: S })
+}
+
+pub(crate) fn at(second: u64) -> Now {
+    Now { ns: second * S, unix_ms: 1_000_000 + second * 1000 }
+}
+
+pub(crate) fn kinds(node: &Node) -> Vec<FindingKind> {
+    node.findings.iter().map(|finding| finding.kind).collect()
+}
+
+/// The jobs, and how many processes of each live.
+pub(crate) fn labels(node: &Node) -> Vec<(&str, u64)> {
+    node.jobs.iter().map(|job| (job.label.as_str(), job.ranks_here)).collect()
+}
+
+/// What a process left that has ended since.
+pub(crate) fn ended(mut last: Reading) -> Reading {
+    last.process = ProcessState::Gone;
+    last
+}
 
 pub(crate) fn communicator(name: u64, rank: i32, ranks: i32) -> Communicator {
     Communicator {
@@ -117,4 +144,32 @@ pub(crate) fn reading(id: u64, snapshot: Snapshot) -> Reading {
         events_lost: 0,
         decisions: Vec::new(),
     }
+}
+
+/// Rank `rank` of four that share one communicator, having issued the sequences at these times.
+pub(crate) fn member(rank: i32, arrivals: &[(u64, u64)]) -> Reading {
+    let mut made_up = snapshot("job", rank, 100 + rank as u32);
+    let arrivals: Vec<Arrival> =
+        arrivals.iter().map(|(sequence, at_ns)| Arrival { sequence: *sequence, at_ns: *at_ns }).collect();
+    let last = arrivals.last().copied().unwrap_or(Arrival { sequence: 0, at_ns: 0 });
+    made_up.communicators = vec![Communicator {
+        issued: last.sequence,
+        issued_ns: last.at_ns,
+        arrivals,
+        ..communicator(0xabc, rank, 4)
+    }];
+    reading(rank as u64 + 1, made_up)
+}
+
+pub(crate) fn counted(mut snapshot: Snapshot, calls: u64) -> Snapshot {
+    snapshot.counts = vec![Count {
+        kind: Kind::AllReduce,
+        path: Path::Vendor,
+        datatype: Datatype(7),
+        calls,
+        logical_bytes: calls * 1000,
+        wire_bytes: calls * 1500,
+        would_wire_bytes: calls * 1500,
+    }];
+    snapshot
 }

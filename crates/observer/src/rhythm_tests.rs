@@ -3,23 +3,12 @@
 use airamp_telemetry::snapshot::{Communicator, Event, Pattern};
 use airamp_telemetry::{EventKind, Grew, PatternState};
 
-use crate::conditions::Limits;
-use crate::made_up::{communicator, reading, snapshot};
-use crate::reading::{Now, Reading};
+use crate::made_up::{S, at, communicator, reading, snapshot, world};
+use crate::reading::Reading;
 use crate::view::{Finding, FindingKind, Node};
-use crate::world::World;
 
-const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 const PERIOD: u64 = 500 * MS;
-
-fn world() -> World {
-    World::new("node-1".to_owned(), Limits { hang_after_ns: 10 * S, late_after_ns: S })
-}
-
-fn at(second: u64) -> Now {
-    Now { ns: second * S, unix_ms: 1_000_000 + second * 1000 }
-}
 
 /// Rank `rank` of four that share a communicator, which issued its last collective at that second.
 fn rank(rank: i32, state: PatternState, issued_s: u64) -> Reading {

@@ -94,8 +94,9 @@ fn straggler(ranks: &[view::Rank], job: &Job) -> Option<Straggler> {
 
 fn ranks(job: &mut Job, shown: &Shown<'_>) -> Vec<view::Rank> {
     let missing: Vec<u32> = shown.groups.iter().flat_map(Group::missing).collect();
+    let over = over(shown.live);
     let mut ranks: Vec<view::Rank> =
-        job.ranks.iter_mut().map(|(rank, state)| one_rank(*rank, state, shown)).collect();
+        job.ranks.iter_mut().map(|(rank, state)| one_rank(*rank, state, shown, &over)).collect();
     let most = ranks.iter().filter_map(|rank| rank.lag_s).fold(COLD_S, f64::max);
     for rank in &mut ranks {
         let is_missing = rank.rank.is_some_and(|rank| missing.contains(&rank));
@@ -104,12 +105,17 @@ fn ranks(job: &mut Job, shown: &Shown<'_>) -> Vec<view::Rank> {
     ranks
 }
 
-fn one_rank(rank: Option<u32>, state: &mut Rank, shown: &Shown<'_>) -> view::Rank {
+fn one_rank(
+    rank: Option<u32>,
+    state: &mut Rank,
+    shown: &Shown<'_>,
+    over: impl Fn(&Rank) -> ProcessState,
+) -> view::Rank {
     if let Some(process) = shown.newest.get(&rank) {
         state.shown = facts(rank, process);
     } else {
         state.shown.rank = rank;
-        state.shown.process_state = over(state.ended_ns, shown.live);
+        state.shown.process_state = over(state);
     }
     let late = state.lags.once_late(shown.limits.late_after_ns).is_some() || state.lags.always_late();
     view::Rank {
@@ -123,10 +129,15 @@ fn one_rank(rank: Option<u32>, state: &mut Rank, shown: &Shown<'_>) -> view::Ran
 }
 
 /// Gone is who was there together with one that lives, and is missed: not a rank of the job's last run, nor a number
-/// under which a process was known for a while.
-fn over(ended_ns: u64, live: &[&Process]) -> ProcessState {
-    let was_there = |process: &&Process| process.snapshot.started_ns < ended_ns;
-    if live.is_empty() || live.iter().any(was_there) { ProcessState::Gone } else { ProcessState::Left }
+/// under which a process was known for a while, nor one that no communicator had shown to be of the job, as others were.
+fn over(live: &[&Process]) -> impl Fn(&Rank) -> ProcessState {
+    let first_started_ns = live.iter().map(|process| process.snapshot.started_ns).min();
+    let is_all_unknown = live.iter().all(|process| !process.settled);
+    move |rank| {
+        let was_there = |ended_ns: u64| first_started_ns.is_none_or(|started_ns| started_ns < ended_ns);
+        let is_missed = was_there(rank.ended_ns) || (is_all_unknown && was_there(rank.unknown_ended_ns));
+        if is_missed { ProcessState::Gone } else { ProcessState::Left }
+    }
 }
 
 /// What is said of one in which the library is inert stands still.

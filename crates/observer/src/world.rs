@@ -74,8 +74,7 @@ impl World {
             process.take(reading, self.last_look_ns, now);
         }
         // Who belongs together shows when all were read.
-        let read: Vec<u64> = readings.iter().map(|reading| reading.id).collect();
-        self.jobs.assign(&mut self.processes, &read);
+        self.jobs.assign(&mut self.processes);
         for reading in readings {
             self.take(reading, &mut grown, &mut samples, now);
         }

@@ -227,6 +227,19 @@ fn a_child_that_reads() {
     assert!(snapshot.started_ns <= monotonic_ns());
 }
 
+/// A child that runs no program of its own. As long as it lives it has what its parent had open, pipes of other tests too.
+struct Forked(i32);
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        // SAFETY: the child is waited for here alone, so the number is its own until then; the status is not asked for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
 /// As a program does whose first thread ends by pthread_exit.
 #[test]
 fn a_process_whose_first_thread_has_ended_is_alive_while_another_runs() {
@@ -238,14 +251,14 @@ fn a_process_whose_first_thread_has_ended_is_alive_while_another_runs() {
         // SAFETY: ends this thread alone, which holds nothing.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
+    assert!(child > 0);
+    let child = Forked(child);
     let reader = first_file(&place);
-    until(|| std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap().contains(") Z ").then_some(()));
+    let stat = format!("/proc/{}/stat", child.0);
+    until(|| std::fs::read_to_string(&stat).unwrap().contains(") Z ").then_some(()));
     assert_eq!(reader.liveness(), Liveness::Alive);
-    // SAFETY: the child was not waited for, so the number is its own; the status is not asked for.
-    unsafe { libc::kill(child, libc::SIGKILL) };
-    until(|| (reader.liveness() == Liveness::Gone).then_some(()));
-    // SAFETY: as above.
-    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    drop(child);
+    assert_eq!(reader.liveness(), Liveness::Gone);
 }
 
 /// Until the process is killed, or a minute has passed.

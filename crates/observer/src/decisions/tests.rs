@@ -204,6 +204,36 @@ fn what_is_no_record_is_left_out_and_thousands_stay_bounded() {
 }
 
 #[test]
+fn what_goes_to_another_job_leaves_the_first_and_of_two_the_newer_holds() {
+    let (mut first, mut other) = (Decisions::default(), Decisions::default());
+    let of_b = |index, decision| json(0, index, 4096, decision, None).replace("aa\"", "bb\"");
+    first.take(&json(0, 64, 4096, "compressed", None));
+    first.take(&of_b(80, "vendor"));
+    other.take(&of_b(70, "compressed"));
+    let theirs = first.split_off(&BTreeSet::from(["00000000000000bb".to_owned()]));
+    assert_eq!((first.records().len(), first.classes().len()), (1, 1));
+    other.join(theirs);
+    let [class] = &other.classes()[..] else { panic!("{:?}", other.classes()) };
+    assert_eq!((class.decision.as_ref(), class.index), ("vendor", Some(80)));
+    assert_eq!(other.records().iter().map(|record| record.index).collect::<Vec<_>>(), [Some(70), Some(80)]);
+    other.join(first);
+    assert_eq!((other.records().len(), other.classes().len()), (3, 2));
+}
+
+#[test]
+fn what_comes_from_other_jobs_stays_bounded() {
+    let mut decisions = Decisions::default();
+    for job in 0..4 {
+        let mut other = Decisions::default();
+        let theirs = (0..400).map(|from| json(0, from, 10_000 * job + from, "vendor", None));
+        theirs.for_each(|one| other.take(&one));
+        decisions.join(other);
+    }
+    assert_eq!((decisions.records().len(), decisions.classes().len()), (RECORDS, CLASSES));
+    assert!(decisions.classes().iter().any(|class| class.from_bytes == 30_399), "the newest are kept");
+}
+
+#[test]
 fn words_are_those_of_the_records() {
     for decision in [Decision::Vendor, Decision::WouldNot, Decision::Withdrawn, Decision::Resumed] {
         assert_eq!(serde_json::to_value(decision).expect("a word"), word(decision));

@@ -179,7 +179,8 @@ pub enum ProcessState {
     /// In the kernel, and not to be woken (`D`).
     Blocked,
     Gone,
-    /// Of a job that runs: gone before those that live began, or it has another number now. Nobody misses it.
+    /// Of a job that runs: gone before those that live began, or it has another number now, or was never shown to be of it.
+    /// Nobody misses it.
     Left,
     /// Of another pid namespace: it lives, and more is not to be seen.
     Foreign,
