@@ -146,6 +146,26 @@ fn what_is_added_to_a_foreign_manifest_is_valid_and_can_be_taken_out_without_a_t
     );
 }
 
+#[test]
+fn a_job_that_is_renamed_is_not_told_of_under_its_old_name() {
+    let base = tempfile::tempdir().expect("a folder");
+    let [plain, with] = ["plain.yaml", "with.yaml"].map(|name| base.path().join(name));
+    let text = std::fs::read_to_string(package_dir().join("kubernetes/plain-job.yaml")).expect("a manifest");
+    let renamed = |text: String| text.replace("metadata:\n  name: train\n", "metadata:\n  name: two\n");
+    let change = |from: &Path, options: &[&str]| {
+        let add = python("../../deploy/kubernetes/add-to")?.args(options).arg(from).run();
+        Some(add.assert_success().stdout_text())
+    };
+    let added = ["--image", "airamp-accel:1", "--user", "0"];
+    std::fs::write(&plain, &text).expect("a file");
+    let Some(first) = change(&plain, &added) else { return };
+    std::fs::write(&with, renamed(first.clone())).expect("a file");
+    std::fs::write(&plain, renamed(text)).expect("a file");
+    assert_ne!(first, renamed(first.clone()));
+    assert_eq!(change(&with, &added), change(&plain, &added), "added again");
+    assert_eq!(change(&with, &["--remove"]), change(&plain, &["--remove"]), "taken out");
+}
+
 /// A pod with a piece of text in its container, and what add-to must say of it.
 const REFUSED: [(&str, &str); 7] = [
     (
