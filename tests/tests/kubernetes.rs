@@ -51,7 +51,7 @@ const WITH_LIVENESS: &str = "          livenessProbe: { tcpSocket: { port: 9090 
 const WITH_STARTUP: &str = "          startupProbe: { tcpSocket: { port: 9090 } }\n          ports:\n";
 
 /// File, what is replaced, by what, and what the checker must say of it.
-const SPOILT: [(&str, &str, &str, &str); 18] = [
+const SPOILT: [(&str, &str, &str, &str); 20] = [
     ("base/job.yaml", "completionMode", "completionsMode", "'completionsMode' was unexpected"),
     (
         "base/job.yaml",
@@ -69,6 +69,7 @@ const SPOILT: [(&str, &str, &str, &str); 18] = [
         "fieldPath: status.hostIP",
         "not listen at the pod's address",
     ),
+    ("base/job.yaml", "requests: { cpu: 200m", "requests: { cpu: 20m", "asks for less than its limits"),
     ("base/job.yaml", "fieldPath: spec.nodeName", "fieldPath: metadata.name", "take the pod for the node"),
     ("base/job.yaml", "containerPort: 9090", "containerPort: 9091", "not listen at the port"),
     ("base/job.yaml", "value: /airamp/lib/", "value: /usr/lib/", "not preloaded from where it was copied"),
@@ -78,7 +79,8 @@ const SPOILT: [(&str, &str, &str, &str); 18] = [
     ("monitoring/pods/podmonitor.yaml", "interval:", "intervall:", "'intervall' was unexpected"),
     ("monitoring/service/servicemonitor.yaml", "airamp-metrics-token", "a-token", "with another token"),
     ("examples/pytorchjob.yaml", "nprocPerNode", "procsPerNode", "'procsPerNode' was unexpected"),
-    ("examples/pytorchjob.yaml", "cpu: 20m", "cpu: 30m", "init containers are not those of base"),
+    ("examples/pytorchjob.yaml", "cpu: 200m", "cpu: 300m", "init containers are not those of base"),
+    ("examples/vllm.yaml", "mountPath: /model", "mountPath: /models", "no volume of its own"),
     ("examples/vllm.yaml", "volumeMounts: &mounts", "volumeMount: &mounts", "'volumeMount' was unexpected"),
 ];
 
