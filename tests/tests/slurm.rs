@@ -380,14 +380,26 @@ fn daemons_can_be_attached_to_a_job_that_runs_and_taken_away_again() {
     assert_eq!(files_left(report, "bare"), 0, "{}", log(report, "bare"));
 }
 
+/// The one that its first line names: what bash takes, another shell may not.
 #[test]
 fn every_script_is_one_that_its_shell_takes() {
-    let scripts = package_dir().join("../deploy/slurm");
-    let files = [scripts.clone(), scripts.join("examples")].map(|folder| files_in(&folder)).concat();
-    assert!(files.len() >= 6, "{files:?}");
-    for file in files {
-        Run::new("bash").arg("-n").arg(&file).run().assert_success();
+    let deploy = package_dir().join("../deploy");
+    let folders = ["slurm", "slurm/examples", "kubernetes", "kubernetes/monitoring"];
+    let mut checked = std::collections::BTreeSet::new();
+    for file in folders.iter().flat_map(|folder| files_in(&deploy.join(folder))) {
+        let text = std::fs::read_to_string(&file).expect("a text");
+        let shell = text.lines().next().and_then(|line| line.strip_prefix("#!/bin/"));
+        if let Some(shell) = shell.filter(|shell| ["sh", "bash"].contains(shell)) {
+            Run::new(shell).arg("-n").arg(&file).run().assert_success();
+            checked.insert(file.file_name().expect("a name").to_string_lossy().into_owned());
+        }
     }
+    let expected = [
+        ["airamp-epilog", "airamp-node", "airamp-srun"],
+        ["ddp.sbatch", "tasks.sbatch", "vllm.sbatch"],
+        ["install-into", "keep-airampd", "rules"],
+    ];
+    assert_eq!(checked, expected.concat().into_iter().map(str::to_owned).collect());
 }
 
 fn files_in(folder: &Path) -> Vec<std::path::PathBuf> {
