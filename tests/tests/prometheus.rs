@@ -115,7 +115,8 @@ fn example_for_kubernetes(pods: &[(&str, &str)], address: SocketAddr, token: &Pa
     let discovery = "kubernetes_sd_configs:\n      - role: pod\n";
     assert!(job.contains(discovery), "{job}");
     let job = job.replace(discovery, &targets);
-    format!("scrape_configs:\n{}", job.replace("/etc/prometheus/airamp.token", &token.to_string_lossy()))
+    let head = "global: {scrape_interval: 5s}\nscrape_configs:\n";
+    format!("{head}{}", job.replace("/etc/prometheus/airamp.token", &token.to_string_lossy()))
 }
 
 #[test]
@@ -132,8 +133,8 @@ fn of_pods_those_that_run_are_asked_with_the_token_and_none_that_has_ended_is_mi
     let pods = ["Running", "Pending", "Succeeded", "Failed"].map(|phase| ("airampd", phase));
     let pods = [&pods[..], &[("http", "Running")]].concat();
     let prometheus = Prometheus::start(&example_for_kubernetes(&pods, address, &token), &[]);
-    let targets = prometheus.wait("it has asked", |prometheus| {
-        Some(prometheus.targets()).filter(|targets| targets.iter().any(|one| one["health"] != "unknown"))
+    let targets = prometheus.wait("a daemon has answered", |prometheus| {
+        Some(prometheus.targets()).filter(|targets| targets.iter().any(|one| one["health"] == "up"))
     });
     let seen: Vec<_> = targets.iter().map(|one| (&one["labels"]["pod"], &one["health"])).collect();
     assert_eq!(seen, [(&Value::from("Running"), &Value::from("up"))], "{targets:#?}");
