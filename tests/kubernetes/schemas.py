@@ -16,7 +16,7 @@ def fields(required, optional=None):
 TEXT = {"type": "string", "minLength": 1}
 COUNT = {"type": "integer", "minimum": 1}
 TEXTS = {"type": "object", "additionalProperties": TEXT}
-POD = fields({"metadata": fields({"labels": TEXTS}), "spec": {"type": "object"}})
+POD = fields({"metadata": fields({"labels": TEXTS}, {"annotations": TEXTS}), "spec": {"type": "object"}})
 SELECTOR = fields({"matchLabels": TEXTS})
 
 

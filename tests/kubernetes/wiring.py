@@ -24,6 +24,7 @@ def of_pod(spec, labels, model, settings):
         if not tagged(container["image"]):
             yield f"{container['name']}: {container['image']} has no tag"
     yield from probes(spec["initContainers"])
+    yield from requests(spec["initContainers"])
     yield from sidecar_faults(sidecar)
     yield from job_faults(job, sidecar, spec)
 
@@ -63,6 +64,14 @@ def probes(parts):
             yield f"{part['name']} has a probe that can end or hold up the job"
 
 
+def requests(parts):
+    """Of a pod whose containers ask for what they are limited to, all of them, a node can give processors to the job alone."""
+    for part in parts:
+        asked, limits = (part.get("resources", {}).get(key, {}) for key in ("requests", "limits"))
+        if part["name"].startswith("airamp") and not (asked == limits and {"cpu", "memory"} <= set(limits)):
+            yield f"{part['name']} asks for less than its limits, and no pod that it is added to is guaranteed"
+
+
 def sidecar_faults(sidecar):
     variables = environment(sidecar)
     if sidecar.get("restartPolicy") != "Always":
@@ -92,6 +101,9 @@ def job_faults(job, sidecar, spec):
         yield "NCCL has no shared memory of its own"
     if any(mount["name"] == "airamp-token" for mount in job["volumeMounts"]):
         yield "the job can read the daemon's token"
+    place = holder(job, variables.get("HF_HOME", "") + "/file")
+    if "MODEL" in variables and place in (None, holder(job, "/tmp/file"), holder(job, "/dev/shm/file")):
+        yield "the model has no volume of its own"
 
 
 def of_access(manifest, model):

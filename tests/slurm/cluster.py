@@ -46,13 +46,13 @@ KillWait=20
 MinJobAge=300
 CompleteWait=0
 Epilog=/opt/test/epilog
-NodeName=n1 NodeAddr=10.77.0.1 CPUs=64 RealMemory=64000 Gres=gpu:6
-NodeName=n2 NodeAddr=10.77.0.2 CPUs=64 RealMemory=64000 Gres=gpu:6
-PartitionName=all Nodes=ALL Default=YES OverSubscribe=YES:4 MaxTime=10
+NodeName=n1 NodeAddr=10.77.0.1 CPUs=64 RealMemory=128000 Gres=gpu:8
+NodeName=n2 NodeAddr=10.77.0.2 CPUs=64 RealMemory=128000 Gres=gpu:8
+PartitionName=all Nodes=ALL Default=YES MaxTime=10
 """
 
 # Slurm counts GPUs by their device files; any will do.
-GPUS = "".join(f"Name=gpu File=/dev/{name}\n" for name in ["null", "zero", "full", "random", "urandom", "tty"])
+GPUS = "".join(f"Name=gpu File=/etc/slurm/gpu{number}\n" for number in range(8))
 
 
 def call(*words):
@@ -104,6 +104,8 @@ class Files:
         (etc / "slurm").mkdir()
         (etc / "slurm/slurm.conf").write_text(CONF)
         (etc / "slurm/gres.conf").write_text(GPUS)
+        for number in range(8):
+            (etc / f"slurm/gpu{number}").touch()
         (etc / "munge").mkdir(mode=0o700)
         (etc / "munge/munge.key").write_bytes(os.urandom(128))
         (etc / "munge/munge.key").chmod(0o600)

@@ -16,6 +16,11 @@ from cluster import NODES, PATH, Cluster, Files, Job, show_logs
 from progress import PATIENCE, step, until
 
 SETTINGS = 'mode = "shadow"\nlog = "info"\nmetrics_addr = "0.0.0.0"\nmetrics_port = 9400\n'
+# What docs/slurm.md has one write for whole nodes, and for a part of them.
+WHOLE = ["--exclusive", "--mem=0"]
+PART = ["--gpus-per-node=2", "--cpus-per-task=16", "--mem=64G"]
+# And for a step beside a job's own. That --overlap alone shared processors only was so until 21.08.
+BESIDE = ["--overlap", "--mem=0", "--gres=none"]
 EMULATED = ["libcuda.so.1", "libcudart.so.12", "libnccl.so.2"]
 STAND_INS = ["train", "torchrun", "vllm", "epilog"]
 
@@ -69,14 +74,14 @@ def started(node, port):
 
 def small(tasks_a_node=1, nodes=2, gpus=0):
     """Options of sbatch that make an example small, and leave room on its nodes for others."""
-    return [f"--nodes={nodes}", f"--ntasks-per-node={tasks_a_node}", f"--gpus-per-node={gpus}", "--oversubscribe", "--mem=1G"]
+    return [f"--nodes={nodes}", f"--ntasks-per-node={tasks_a_node}", f"--gpus-per-node={gpus}", "--mem=1G"]
 
 
 def start(cluster):
     """All at once: nodes are shared."""
     step("the first job begins")
     tasks = ["/opt/examples/tasks.sbatch", ["train"]]
-    job = {"tasks": Job(cluster, small(2, gpus=2), *tasks, AIRAMP_MODE="on")}
+    job = {"tasks": Job(cluster, ["--ntasks-per-node=2", *PART], *tasks, AIRAMP_MODE="on")}
     job["tasks"].runs(4)
     step("the other jobs are submitted")
     job["second"] = Job(cluster, small(), *tasks)
@@ -105,7 +110,7 @@ def look(cluster, job):
         step(f"the ranks of {name} run")
         job[name].runs(count)
     number = job["tasks"].number
-    inside = ["srun", f"--jobid={number}", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n1", "airamp"]
+    inside = ["srun", f"--jobid={number}", *BESIDE, "--nodes=1", "--ntasks=1", "--nodelist=n1", "airamp"]
     step("the daemons show the ranks")
     seen = {
         "tasks": watched(9400, number, [[0, 1], [2, 3]]),
@@ -157,7 +162,7 @@ def spoil(cluster, job):
 def attach(cluster, job):
     """Daemons for a job that has none, from outside: away again, and once more until the job is cancelled."""
     step("daemons are attached to a job")
-    line = ["srun", f"--jobid={job.number}", "--overlap", "--nodes=2", "--ntasks-per-node=1", "airamp-node"]
+    line = ["srun", f"--jobid={job.number}", *BESIDE, "--nodes=2", "--ntasks-per-node=1", "airamp-node"]
     before = ranks("n1", 9407, job.number)
     daemons = cluster.begin(*line, AIRAMP_METRICS_PORT="9407")
     seen = watched(9407, job.number, [[0], [1]])
@@ -179,6 +184,19 @@ def ended_by_interrupts(process):
     return process.poll() is not None
 
 
+def whole(cluster):
+    """The examples with the options that they have themselves, one after the other: each takes its nodes for itself."""
+    tasks = Job(cluster, WHOLE, "/opt/examples/tasks.sbatch", ["train"])
+    vllm = Job(cluster, WHOLE, "/opt/examples/vllm.sbatch", ["a-model", "--seed", "1"])
+    ends = {}
+    for name, job, count in [("whole_tasks", tasks, 16), ("whole_vllm", vllm, 1)]:
+        step(f"the ranks of {name} run")
+        job.runs(count)
+        job.enough()
+        ends[name] = job.end()
+    return ends
+
+
 def finish(job):
     codes = {"alone": 3}
     names = ["second", "ddp", "vllm", "no_daemon", "alone"]
@@ -196,6 +214,7 @@ def run(cluster):
     report = {"numbers": {name: one.number for name, one in job.items()}, "seen": look(cluster, job)}
     report |= spoil(cluster, job)
     report |= finish(job)
+    report |= whole(cluster)
     step("nothing is left on the nodes")
     # The last epilogs run after the jobs have left the queue.
     until(lambda: not any(any(node.left().values()) for node in cluster.nodes))

@@ -60,21 +60,31 @@ fn built() -> Vec<Built> {
     [interposer(), airamp(), airampd(), rank_program()].iter().map(|path| Built::of(path.as_ref())).collect()
 }
 
+/// The names of the vendors' functions, from the tables that the library's exports are made of.
+macro_rules! typed {
+    ($($name:ident / $profiled:ident ($($signature:tt)*) => $duty:ident($($facts:tt)*);)*) => {
+        &[$(stringify!($name), stringify!($profiled)),*]
+    };
+}
+macro_rules! forwarded {
+    ($($name:ident / $profiled:ident => $returns:ident;)*) => {
+        &[$(stringify!($name), stringify!($profiled)),*]
+    };
+}
+const TYPED: &[&str] = airamp_vendor_abi::for_each_typed_function!(typed);
+const FORWARDED: &[&str] = airamp_vendor_abi::for_each_forwarded_function!(forwarded);
+
 #[test]
 fn the_library_exports_what_it_stands_in_for_and_its_own_questions() {
     let library = Built::of(interposer().as_ref());
     let file = library.file();
-    let strange: BTreeSet<_> = file
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition())
-        .filter_map(|symbol| symbol.name().ok())
-        .filter(|name| {
-            let vendors = name.strip_prefix('p').unwrap_or(name);
-            !(vendors.starts_with("nccl") || vendors.starts_with("mscclL") || vendors.starts_with("mscclR"))
-        })
-        .filter(|name| !name.contains("mscclUnloadAlgo") && *name != "dlsym" && !OWN.contains(name))
-        .collect();
+    let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    let exported: BTreeSet<_> = defined.filter_map(|symbol| symbol.name().ok()).collect();
+    let meant: BTreeSet<_> = [TYPED, FORWARDED, &OWN, &["dlsym"]].concat().into_iter().collect();
+    let strange: Vec<_> = exported.difference(&meant).collect();
+    let missing: Vec<_> = meant.difference(&exported).collect();
     assert!(strange.is_empty(), "exported without being meant: {strange:?}");
+    assert!(missing.is_empty(), "meant and not exported: {missing:?}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ const WITH_LIVENESS: &str = "          livenessProbe: { tcpSocket: { port: 9090 
 const WITH_STARTUP: &str = "          startupProbe: { tcpSocket: { port: 9090 } }\n          ports:\n";
 
 /// File, what is replaced, by what, and what the checker must say of it.
-const SPOILT: [(&str, &str, &str, &str); 18] = [
+const SPOILT: [(&str, &str, &str, &str); 20] = [
     ("base/job.yaml", "completionMode", "completionsMode", "'completionsMode' was unexpected"),
     (
         "base/job.yaml",
@@ -69,6 +69,7 @@ const SPOILT: [(&str, &str, &str, &str); 18] = [
         "fieldPath: status.hostIP",
         "not listen at the pod's address",
     ),
+    ("base/job.yaml", "requests: { cpu: 200m", "requests: { cpu: 20m", "asks for less than its limits"),
     ("base/job.yaml", "fieldPath: spec.nodeName", "fieldPath: metadata.name", "take the pod for the node"),
     ("base/job.yaml", "containerPort: 9090", "containerPort: 9091", "not listen at the port"),
     ("base/job.yaml", "value: /airamp/lib/", "value: /usr/lib/", "not preloaded from where it was copied"),
@@ -78,7 +79,8 @@ const SPOILT: [(&str, &str, &str, &str); 18] = [
     ("monitoring/pods/podmonitor.yaml", "interval:", "intervall:", "'intervall' was unexpected"),
     ("monitoring/service/servicemonitor.yaml", "airamp-metrics-token", "a-token", "with another token"),
     ("examples/pytorchjob.yaml", "nprocPerNode", "procsPerNode", "'procsPerNode' was unexpected"),
-    ("examples/pytorchjob.yaml", "cpu: 20m", "cpu: 30m", "init containers are not those of base"),
+    ("examples/pytorchjob.yaml", "cpu: 200m", "cpu: 300m", "init containers are not those of base"),
+    ("examples/vllm.yaml", "mountPath: /model", "mountPath: /models", "no volume of its own"),
     ("examples/vllm.yaml", "volumeMounts: &mounts", "volumeMount: &mounts", "'volumeMount' was unexpected"),
 ];
 
@@ -144,6 +146,26 @@ fn what_is_added_to_a_foreign_manifest_is_valid_and_can_be_taken_out_without_a_t
         text.contains(r#"{"name":"AIRAMP_CONFIG","value":"/data/airamp.conf"}"#),
         "the user's own: {text}"
     );
+}
+
+#[test]
+fn a_job_that_is_renamed_is_not_told_of_under_its_old_name() {
+    let base = tempfile::tempdir().expect("a folder");
+    let [plain, with] = ["plain.yaml", "with.yaml"].map(|name| base.path().join(name));
+    let text = std::fs::read_to_string(package_dir().join("kubernetes/plain-job.yaml")).expect("a manifest");
+    let renamed = |text: String| text.replace("metadata:\n  name: train\n", "metadata:\n  name: two\n");
+    let change = |from: &Path, options: &[&str]| {
+        let add = python("../../deploy/kubernetes/add-to")?.args(options).arg(from).run();
+        Some(add.assert_success().stdout_text())
+    };
+    let added = ["--image", "airamp-accel:1", "--user", "0"];
+    std::fs::write(&plain, &text).expect("a file");
+    let Some(first) = change(&plain, &added) else { return };
+    std::fs::write(&with, renamed(first.clone())).expect("a file");
+    std::fs::write(&plain, renamed(text)).expect("a file");
+    assert_ne!(first, renamed(first.clone()));
+    assert_eq!(change(&with, &added), change(&plain, &added), "added again");
+    assert_eq!(change(&with, &["--remove"]), change(&plain, &["--remove"]), "taken out");
 }
 
 /// A pod with a piece of text in its container, and what add-to must say of it.
@@ -232,17 +254,28 @@ fn a_pyyaml_that_is_too_old_is_said_in_a_sentence() {
     assert_eq!((outcome.end, outcome.stderr_text()), (End::Code(1), expected.to_owned()));
 }
 
+/// Whether it is there, and takes what older ones do not know: `patches`.
+fn knows_patches(program: &str, verb: &str, folder: &Path) -> bool {
+    let patch = "patch: \"- {op: replace, path: /data/a, value: patched}\"";
+    let trivial = format!("resources: [map.yaml]\npatches: [{{target: {{kind: ConfigMap}}, {patch}}}]\n");
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: b}\n";
+    for (name, text) in [("kustomization.yaml", trivial.as_str()), ("map.yaml", map)] {
+        std::fs::write(folder.join(name), text).expect("a file");
+    }
+    let output = Command::new(program).arg(verb).arg(folder).output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("a: patched"))
+}
+
 #[test]
 fn kustomize_makes_of_them_what_the_checks_take_for_granted() {
     let Some(render) = python("render.py") else { return };
-    let program = ["kustomize build", "kubectl kustomize"].into_iter().find(|line| {
-        let (program, _) = line.split_once(' ').expect("two words");
-        Command::new(program).arg("version").arg("--help").output().is_ok()
-    });
-    let Some((program, verb)) = program.and_then(|line| line.split_once(' ')) else {
-        return skip("there is neither kustomize nor a kubectl that has it");
-    };
     let base = tempfile::tempdir().expect("a folder");
+    let programs = [("kustomize", "build"), ("kubectl", "kustomize")];
+    let Some((program, verb)) =
+        programs.into_iter().find(|(program, verb)| knows_patches(program, verb, base.path()))
+    else {
+        return skip("there is neither kustomize nor a kubectl that is new enough for it");
+    };
     for name in ["overlays/nvidia", "overlays/amd", "monitoring/pods", "monitoring/service"] {
         let real = Run::new(program).arg(verb).arg(manifests().join(name)).run();
         let file = base.path().join("real.yaml");
@@ -262,13 +295,13 @@ fn port_names(manifest: &str) -> Vec<&str> {
 fn prometheus_without_its_operator_looks_for_the_port_that_the_pods_have() {
     let read = |path: PathBuf| std::fs::read_to_string(path).expect("a file of deploy/");
     let example = read(manifests().join("../prometheus/prometheus.yml"));
-    let looks_for: Vec<_> = example.lines().filter_map(|line| line.split_once(" regex: ")).collect();
-    assert_eq!(looks_for.len(), 1, "{example}");
+    let (_, behind) = example.split_once("[__meta_kubernetes_pod_container_port_name]").expect("a rule");
+    let looks_for = behind.lines().find_map(|line| line.split_once(" regex: ")).expect("what it keeps").1;
     for name in ["base/job.yaml", "examples/pytorchjob.yaml", "examples/vllm.yaml"] {
         let manifest = read(manifests().join(name));
         let names = port_names(&manifest);
         assert!(!names.is_empty(), "{name} has no such port");
-        assert!(names.iter().all(|name| *name == looks_for[0].1), "{name}: {names:?}, {}", looks_for[0].1);
+        assert!(names.iter().all(|name| *name == looks_for), "{name}: {names:?}, {looks_for}");
     }
 }
 

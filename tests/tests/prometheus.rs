@@ -99,6 +99,48 @@ fn the_rules_and_their_tests_and_the_example_of_a_configuration_are_right() {
     promtool(&["test", "rules", "airamp.rules.test.yml"], &folder, "");
 }
 
+/// The scrape job for Kubernetes that stands in comments, asking these targets with this token: Debian's Prometheus knows no
+/// Kubernetes, whose answer is each target's port name and phase here.
+fn example_for_kubernetes(pods: &[(&str, &str)], address: SocketAddr, token: &Path) -> String {
+    let example = read("prometheus/prometheus.yml");
+    let (_, commented) = example.split_once("  # - job_name").expect("a job in comments");
+    let job = format!("  # - job_name{commented}").replace("  # ", "  ");
+    let mut targets = "static_configs:\n".to_owned();
+    for (port, phase) in pods {
+        targets.push_str(&format!(
+            "      - targets: ['{address}']\n        labels: {{pod: {phase}, __meta_kubernetes_pod_phase: {phase}, \
+             __meta_kubernetes_pod_container_port_name: {port}}}\n"
+        ));
+    }
+    let discovery = "kubernetes_sd_configs:\n      - role: pod\n";
+    assert!(job.contains(discovery), "{job}");
+    let job = job.replace(discovery, &targets);
+    let head = "global: {scrape_interval: 5s}\nscrape_configs:\n";
+    format!("{head}{}", job.replace("/etc/prometheus/airamp.token", &token.to_string_lossy()))
+}
+
+#[test]
+fn of_pods_those_that_run_are_asked_with_the_token_and_none_that_has_ended_is_missed() {
+    if !installed() {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a temporary folder");
+    let token = base.path().join("token");
+    std::fs::write(&token, "a-token-of-the-test-0123456789").expect("a file");
+    let run = Run::new(airampd()).args(["--listen", "127.0.0.1:0", "--telemetry-dir"]).arg(base.path());
+    let mut daemon = Live::start(&run.env("AIRAMP_METRICS_TOKEN_FILE", &token));
+    let address = daemon.first_line().parse().expect("an address");
+    let pods = ["Running", "Pending", "Succeeded", "Failed"].map(|phase| ("airampd", phase));
+    let pods = [&pods[..], &[("http", "Running")]].concat();
+    let prometheus = Prometheus::start(&example_for_kubernetes(&pods, address, &token), &[]);
+    let targets = prometheus.wait("a daemon has answered", |prometheus| {
+        Some(prometheus.targets()).filter(|targets| targets.iter().any(|one| one["health"] == "up"))
+    });
+    let seen: Vec<_> = targets.iter().map(|one| (&one["labels"]["pod"], &one["health"])).collect();
+    assert_eq!(seen, [(&Value::from("Running"), &Value::from("up"))], "{targets:#?}");
+    assert_eq!(targets[0]["labels"]["job"], "airampd", "by which the alerts know the daemons");
+}
+
 /// A query for a metric that does not exist is an empty panel and no error.
 #[test]
 fn rules_and_dashboard_use_only_metrics_that_exist() {

@@ -148,6 +148,38 @@ fn the_same_files_give_the_same_tree_and_archive() {
     assert!(first == second, "two archives differ");
 }
 
+/// The sum by which a debugger knows the file that belongs to a binary.
+fn checksum(file: &Path) -> u32 {
+    let script = "import sys, zlib; print(zlib.crc32(open(sys.argv[1], 'rb').read()))";
+    let sum = Run::new("python3").args(["-c", script]).arg(file).run().assert_success().stdout_text();
+    sum.trim_end().parse().expect("a number")
+}
+
+#[test]
+fn a_debugger_finds_what_was_stripped_from_each_file_by_name_and_checksum() {
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    let debug = tree().with_file_name("debug");
+    let mut linked = 0;
+    for name in listed(tree()) {
+        let path = tree().join(&name);
+        let Some(bytes) = fs::read(&path).ok().filter(|bytes| bytes.starts_with(b"\x7fELF")) else {
+            continue;
+        };
+        let file = object::File::parse(&*bytes).expect("an ELF file");
+        let (beside, sum) = file.gnu_debuglink().expect("a section").expect("a link to what was stripped");
+        let beside = debug.join(std::str::from_utf8(beside).expect("a name"));
+        assert_eq!(checksum(&beside), sum, "{name}: {}", beside.display());
+        let aside = fs::read(&beside).expect("the other file");
+        let aside = object::File::parse(&*aside).expect("an ELF file");
+        assert!(aside.has_debug_symbols() && !file.has_debug_symbols(), "{name}");
+        linked += 1;
+    }
+    // Six binaries, and the link to the library.
+    assert_eq!(linked, 7);
+}
+
 /// A repository with `deploy/release/reproduce`, whose build copies a page into each of its files and commits another page.
 const BUSY_REPOSITORY: &str = r#"
 set -eu

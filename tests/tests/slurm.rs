@@ -144,9 +144,67 @@ fn torchrun_and_a_server_are_started_by_the_other_examples() {
 }
 
 #[test]
+fn whole_nodes_are_taken_with_the_options_that_the_examples_have_themselves() {
+    let Some(report) = report() else { return };
+    for job in ["whole_tasks", "whole_vllm"] {
+        assert_ended(report, job, "COMPLETED", "0:0");
+    }
+    let log = log(report, "whole_tasks");
+    assert_eq!(log.matches("preloads /opt/airamp/lib/libairamp_accel.so").count(), 16, "{log}");
+}
+
+#[test]
+fn a_job_on_a_part_of_its_nodes_gives_its_tasks_the_processors_that_it_asked_for() {
+    let Some(report) = report() else { return };
+    let log = |job| log(report, job);
+    assert_eq!(log("tasks").matches("has processors: 16").count(), 4, "{}", log("tasks"));
+    // Not told, srun must not be told that it is nothing.
+    assert_eq!(log("second").matches("has processors: as srun has it").count(), 2, "{}", log("second"));
+}
+
+fn page() -> String {
+    std::fs::read_to_string(package_dir().join("../docs/slurm.md")).expect("the page")
+}
+
+/// The options of a list in jobs.py, as they stand on a command line.
+fn options(list: &str) -> String {
+    let jobs = std::fs::read_to_string(package_dir().join("slurm/jobs.py")).expect("the jobs");
+    let (_, behind) = jobs.split_once(&format!("\n{list} = [")).expect("a list");
+    behind.split(']').next().expect("its end").replace([',', '"'], "")
+}
+
+/// sbatch of 23.02 and later refuses `--exclusive` beside `--oversubscribe`, in whichever place each stands.
+#[test]
+fn what_the_page_has_one_write_is_what_is_run_here_and_the_examples_do_not_contradict_it() {
+    let page = page();
+    for list in ["WHOLE", "PART"] {
+        assert!(page.contains(&format!("`sbatch {}", options(list))), "{list}: {}", options(list));
+    }
+    assert!(!page.contains("sbatch --oversubscribe"));
+    for example in files_in(&package_dir().join("../deploy/slurm/examples")) {
+        let text = std::fs::read_to_string(&example).expect("an example");
+        let own: Vec<_> = text.lines().filter(|line| line.starts_with("#SBATCH")).collect();
+        let share = |line: &&&str| line.contains("--exclusive") || line.contains("--mem");
+        assert_eq!(own.iter().find(share), None, "{}", example.display());
+    }
+}
+
+#[test]
+fn a_step_beside_a_job_takes_nothing_of_its_own_from_it() {
+    let page = page();
+    let steps: Vec<_> = page.lines().filter(|line| line.contains("srun --jobid=")).collect();
+    assert!(steps.len() >= 5, "{steps:?}");
+    for step in steps {
+        assert!(step.contains(&options("BESIDE")), "{step}");
+    }
+}
+
+#[test]
 fn a_job_tidies_up_after_itself_and_the_nodes_are_as_before() {
     let Some(report) = report() else { return };
-    for job in ["tasks", "second", "ddp", "vllm", "no_daemon", "signals", "cancelled"] {
+    for job in
+        ["tasks", "second", "ddp", "vllm", "no_daemon", "signals", "cancelled", "whole_tasks", "whole_vllm"]
+    {
         assert_eq!(files_left(report, job), 0, "{job}: {}", log(report, job));
     }
     let nothing = json!({ "processes": [], "files": [], "ports": [] });
@@ -300,8 +358,7 @@ fn ports(text: &str, of: &str) -> Vec<std::ops::Range<u32>> {
 #[test]
 fn the_port_that_a_users_daemon_is_advised_to_take_is_no_master_port_of_the_examples() {
     let deploy = package_dir().join("../deploy/slurm/examples");
-    let page = std::fs::read_to_string(package_dir().join("../docs/slurm.md")).expect("the page");
-    let advised = ports(&page, "$(id -u)");
+    let advised = ports(&page(), "$(id -u)");
     let text = |path| std::fs::read_to_string(path).expect("an example");
     let masters = files_in(&deploy).into_iter().map(text).flat_map(|text| ports(&text, "SLURM_JOB_ID"));
     let masters: Vec<_> = masters.collect();
@@ -380,14 +437,26 @@ fn daemons_can_be_attached_to_a_job_that_runs_and_taken_away_again() {
     assert_eq!(files_left(report, "bare"), 0, "{}", log(report, "bare"));
 }
 
+/// The one that its first line names: what bash takes, another shell may not.
 #[test]
 fn every_script_is_one_that_its_shell_takes() {
-    let scripts = package_dir().join("../deploy/slurm");
-    let files = [scripts.clone(), scripts.join("examples")].map(|folder| files_in(&folder)).concat();
-    assert!(files.len() >= 6, "{files:?}");
-    for file in files {
-        Run::new("bash").arg("-n").arg(&file).run().assert_success();
+    let deploy = package_dir().join("../deploy");
+    let folders = ["slurm", "slurm/examples", "kubernetes", "kubernetes/monitoring"];
+    let mut checked = std::collections::BTreeSet::new();
+    for file in folders.iter().flat_map(|folder| files_in(&deploy.join(folder))) {
+        let text = std::fs::read_to_string(&file).expect("a text");
+        let shell = text.lines().next().and_then(|line| line.strip_prefix("#!/bin/"));
+        if let Some(shell) = shell.filter(|shell| ["sh", "bash"].contains(shell)) {
+            Run::new(shell).arg("-n").arg(&file).run().assert_success();
+            checked.insert(file.file_name().expect("a name").to_string_lossy().into_owned());
+        }
     }
+    let expected = [
+        ["airamp-epilog", "airamp-node", "airamp-srun"],
+        ["ddp.sbatch", "tasks.sbatch", "vllm.sbatch"],
+        ["install-into", "keep-airampd", "rules"],
+    ];
+    assert_eq!(checked, expected.concat().into_iter().map(str::to_owned).collect());
 }
 
 fn files_in(folder: &Path) -> Vec<std::path::PathBuf> {
