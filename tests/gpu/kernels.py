@@ -17,11 +17,11 @@ Exit status: 0 all right, 1 wrong bits or slower than asked for (--floor, percen
 import ctypes
 import os
 import statistics
-import subprocess
 import sys
 
 import torch
 
+import sanitizer
 import suite_part
 import wire_format as wire
 
@@ -286,33 +286,6 @@ def stray(kernels):
     torch.cuda.synchronize()
 
 
-# What the tool says at its end where it has found nothing. Its exit status alone would also be that of one that did not look.
-CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}
-
-
-def under(tool, part):
-    """This program under compute-sanitizer, which sees an allocation's end only where PyTorch asks the driver for each."""
-    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", "--kernel-name", "kernel_substring=airamp_"]
-    command += [sys.executable, os.path.abspath(__file__)]
-    environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
-
-    def run(what):
-        found = subprocess.run([*command, what], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        return found.returncode, found.stdout
-
-    if tool == "memcheck":
-        status, said = run("--stray")
-        finds = status != 0 and "Invalid __global__ write" in said
-        part.check(f"{tool} finds a stray write that is made for it", finds, f"exit status {status}" if finds else said[-2000:])
-    status, said = run("--sanitize")
-    print(said[-8000:], flush=True)
-    summary = [line.strip("= ") for line in said.splitlines() if "SUMMARY" in line]
-    bits = [line for line in said.splitlines() if line.startswith("bits:")]
-    clean = status == 0 and CLEAN[tool] in said
-    part.check(f"{tool}: nothing found in any kernel, and the bits are right", clean, "; ".join([*summary, *bits, f"exit status {status}"]))
-    return part.end()
-
-
 def milliseconds(launches, repeats=15):
     """The median time of one launch. `launches` work on different buffers, so that no cache helps."""
     for launch in launches:
@@ -494,7 +467,7 @@ def main():
         print("no GPU", file=sys.stderr)
         return 77
     if arguments.under:
-        return under(arguments.under, suite_part.Part(arguments.under, arguments))
+        return sanitizer.under(arguments.under, suite_part.Part(arguments.under, arguments), __file__)
     driver = Driver()
     kernels = Kernels(driver, os.environ.get("AIRAMP_BLOBS") or BLOBS, arguments.groups)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {kernels.file}")

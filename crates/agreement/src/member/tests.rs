@@ -1,5 +1,7 @@
 //! A member's claims, one rule each: creation first, then changes, then a leader that cannot be trusted.
 
+mod orders;
+
 use super::MemberAction::{Abort, Commit, Distrusts, Lost, Send, Settle, Start, Stop, TryPledge};
 use super::MemberEvent::{
     Connected, Ended, Gate, LinkLost, LinkUp, Message, Order, Prepared, Report, TimeIsUp,
@@ -450,57 +452,6 @@ fn an_old_verdict_is_distrusted_and_changes_nothing_else() {
 fn a_verdict_on_creation_after_creation_is_distrusted() {
     assert!(distrusts(&on().handle(off())));
     assert!(distrusts(&on().handle(broken())));
-}
-
-#[test]
-fn an_operators_order_waits_for_the_link_and_for_on() {
-    let mut member = awaiting_begin();
-    assert_eq!(member.handle(Order(crate::Order::On)), []);
-    assert_eq!(member.handle(Order(crate::Order::Off)), []);
-    let actions = member.handle(Message(ToMember::Begin));
-    assert!(actions.contains(&Send(ToLeader::Order(crate::Order::Off))));
-    assert!(!actions.contains(&Send(ToLeader::Order(crate::Order::On))), "only the last counts");
-    member.handle(LinkLost);
-    assert_eq!(member.handle(Order(crate::Order::On)), []);
-    assert_eq!(member.handle(LinkUp), [Send(ToLeader::Order(crate::Order::On))]);
-}
-
-#[test]
-fn an_order_that_a_link_may_have_taken_with_it_is_said_again_by_the_next_one() {
-    let said = [Send(ToLeader::Order(crate::Order::Off))];
-    let mut member = on();
-    assert_eq!(member.handle(Order(crate::Order::Off)), said);
-    for _ in 0..2 {
-        member.handle(LinkLost);
-        assert_eq!(member.handle(LinkUp), said);
-    }
-    // What is committed was pledged before the order.
-    let mut member = in_doubt();
-    assert_eq!(member.handle(Order(crate::Order::Off)), said);
-    member.handle(verdict_is_yes(1));
-    member.handle(LinkLost);
-    assert_eq!(member.handle(LinkUp), said);
-}
-
-/// While the link was down somebody may have ordered to stop, by way of another rank.
-#[test]
-fn an_order_to_go_on_is_said_once() {
-    let mut member = on();
-    assert_eq!(member.handle(Order(crate::Order::On)), [Send(ToLeader::Order(crate::Order::On))]);
-    member.handle(LinkLost);
-    assert_eq!(member.handle(LinkUp), []);
-}
-
-/// It may have been taken back since, by way of another rank.
-#[test]
-fn an_order_that_the_leader_has_heard_is_not_said_again() {
-    let mut member = on();
-    member.handle(Order(crate::Order::Off));
-    member.handle(propose(1, 10));
-    member.handle(Gate { number: 1, pledged: Ok(()) });
-    member.handle(verdict_is_yes(1));
-    member.handle(LinkLost);
-    assert_eq!(member.handle(LinkUp), []);
 }
 
 #[test]

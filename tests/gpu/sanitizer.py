@@ -1,0 +1,31 @@
+"""compute-sanitizer around a program that runs every kernel once (`--sanitize`), and one that writes astray (`--stray`): kernels.py."""
+
+import os
+import subprocess
+import sys
+
+# What the tool says at its end where it has found nothing. Its exit status alone would also be that of one that did not look.
+CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}
+
+
+def under(tool, part, program):
+    """The program under compute-sanitizer, which sees an allocation's end only where PyTorch asks the driver for each."""
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", "--kernel-name", "kernel_substring=airamp_"]
+    command += [sys.executable, os.path.abspath(program)]
+    environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+
+    def run(what):
+        found = subprocess.run([*command, what], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        return found.returncode, found.stdout
+
+    if tool == "memcheck":
+        status, said = run("--stray")
+        finds = status != 0 and "Invalid __global__ write" in said
+        part.check(f"{tool} finds a stray write that is made for it", finds, f"exit status {status}" if finds else said[-2000:])
+    status, said = run("--sanitize")
+    print(said[-8000:], flush=True)
+    summary = [line.strip("= ") for line in said.splitlines() if "SUMMARY" in line]
+    bits = [line for line in said.splitlines() if line.startswith("bits:")]
+    clean = status == 0 and CLEAN[tool] in said
+    part.check(f"{tool}: nothing found in any kernel, and the bits are right", clean, "; ".join([*summary, *bits, f"exit status {status}"]))
+    return part.end()
