@@ -3,7 +3,7 @@
 
 use super::connection::Role;
 use super::introductions::{Welcome, Whereabouts};
-use super::table::Link;
+use super::table::{Chair, Link};
 use super::{Control, Work};
 use crate::wire::{Down, Prelude};
 use airamp_agreement::{Hello, LeaderEvent, MemberEvent, Rank, ToMember};
@@ -172,7 +172,10 @@ impl Control {
                 self.finish(token);
             }
             Link::Local(seat) => {
-                self.work.push_back(Work::Member(seat, MemberEvent::Message(ToMember::Off { reason })));
+                if self.chairs.get(&seat).is_some_and(Chair::may_be_refused) {
+                    let off = ToMember::Off { reason };
+                    self.work.push_back(Work::Member(seat, MemberEvent::Message(off)));
+                }
             }
         }
     }

@@ -108,10 +108,10 @@ impl Chair {
         pause
     }
 
-    /// Whoever was linked may have pledged, and takes no for an answer from its leader alone. Rank 0 is linked to itself,
-    /// and calls its introducer only while others are missing, when nobody has pledged.
+    /// Whoever was linked may have pledged, and takes no for an answer from its leader alone; an introducer may say one late.
+    /// Rank 0 is linked to itself, and nobody has pledged before it has heard of all.
     pub(super) fn may_be_refused(&self) -> bool {
-        !self.was_linked || self.lead.is_some()
+        self.lead.as_ref().map_or(!self.was_linked, |lead| !lead.has_heard_all())
     }
 
     pub(super) fn somebody_answered(&mut self) {
