@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use airamp_tests::chaos::job::Job;
+use airamp_tests::chaos::judge::Verdict;
 use airamp_tests::chaos::{planner, runner, shrink, try_job};
 use clap::Parser;
 
@@ -65,7 +66,7 @@ fn run_one(arguments: &Arguments, job: &Job) -> bool {
             show(job, with);
         }
     }
-    examined(arguments, job)
+    examined(arguments, job).is_fine()
 }
 
 fn show(job: &Job, with: bool) {
@@ -80,29 +81,35 @@ fn show(job: &Job, with: bool) {
 
 fn run_many(arguments: &Arguments) -> bool {
     let (began, mut kinds) = (Instant::now(), BTreeMap::<&str, usize>::new());
-    let (mut failed, mut jobs, mut faults) = (Vec::new(), 0, 0);
+    let (mut failed, mut jobs, mut faults, mut excused) = (Vec::new(), 0, 0, 0);
     let in_time = || arguments.seconds.is_none_or(|limit| began.elapsed() < Duration::from_secs(limit));
     while faults < arguments.faults && in_time() {
         let job = planner::plan(arguments.first + jobs as u64);
         jobs += 1;
         faults += job.faults.len();
         job.faults.iter().for_each(|fault| *kinds.entry(fault.kind()).or_default() += 1);
-        if !examined(arguments, &job) {
+        let verdict = examined(arguments, &job);
+        excused += verdict.excused_ranks;
+        if !verdict.is_fine() {
             failed.push(job.seed);
         }
     }
     println!(
-        "{jobs} jobs, {faults} faults {kinds:?} in {} s; failing seeds: {failed:?}",
+        "{jobs} jobs, {faults} faults {kinds:?} in {} s; {excused} ranks stuck in the vendor's creation; failing seeds: {failed:?}",
         began.elapsed().as_secs()
     );
     failed.is_empty()
 }
 
 /// Runs a job, tells how it went, and shrinks it if it failed.
-fn examined(arguments: &Arguments, job: &Job) -> bool {
+fn examined(arguments: &Arguments, job: &Job) -> Verdict {
     let verdict = try_job(job);
+    let excused = match verdict.excused_ranks {
+        0 => String::new(),
+        some => format!(", {some} stuck in the vendor's creation"),
+    };
     let line = format!(
-        "{} | {} | {} exact, {} compressed, {} ranks failed, {}/{} ms",
+        "{} | {} | {} exact, {} compressed, {} ranks failed{excused}, {}/{} ms",
         if verdict.is_fine() { "ok" } else { "FAILED" },
         job.told(),
         verdict.exact,
@@ -117,10 +124,10 @@ fn examined(arguments: &Arguments, job: &Job) -> bool {
         opened.and_then(|mut file| writeln!(file, "{line}")).expect("the log can be written");
     }
     if verdict.is_fine() {
-        return true;
+        return verdict;
     }
     verdict.all_complaints().iter().for_each(|complaint| println!("  {complaint}"));
     let small = shrink::shrink(job, Duration::from_secs(arguments.shrink), &|job| !try_job(job).is_fine());
     println!("  smallest: {}", serde_json::to_string(&small).expect("a job is plain data"));
-    false
+    verdict
 }

@@ -5,14 +5,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::fault::Fault;
-use super::job::{Job, Mode};
+use super::job::{CONSENSUS_MS, DOUBT_MS, Job, Mode};
 use crate::code_object::BlobFolder;
 use crate::comparison::Presence;
 use crate::{CProgram, Run, rank_program};
-
-/// Waits of the library's, shorter than by default and long enough for two busy cores.
-const CONSENSUS_MS: &str = "4000";
-const DOUBT_MS: &str = "6000";
 
 /// Mounts a small folder of its own for telemetry, fills it after a while if asked to, and becomes the rank.
 const SMALL_FOLDER: &str = r#"mount -t tmpfs -o size="$CHAOS_ROOM" none "$AIRAMP_TELEMETRY_DIR" || exit 90
@@ -65,8 +61,8 @@ fn launcher(faults: &[&Fault], with: bool) -> Run {
 
 fn settings(job: &Job, run: Run, telemetry: &Path) -> Run {
     let run = crate::scenario::settings(run)
-        .env("AIRAMP_CONSENSUS_TIMEOUT_MS", CONSENSUS_MS)
-        .env("AIRAMP_DOUBT_MS", DOUBT_MS)
+        .env("AIRAMP_CONSENSUS_TIMEOUT_MS", CONSENSUS_MS.to_string())
+        .env("AIRAMP_DOUBT_MS", DOUBT_MS.to_string())
         .env("AIRAMP_MIN_SPEEDUP", "1")
         .env("AIRAMP_RANKS_PER_NODE", job.ranks_per_node.to_string())
         .env("AIRAMP_TELEMETRY_DIR", telemetry)

@@ -229,6 +229,29 @@ impl Fault {
         }
     }
 
+    /// Whether ranks may wait in the library for one that is gone, cannot be reached or has failed.
+    pub fn parts_ranks(&self) -> bool {
+        matches!(
+            self,
+            Self::Die { .. }
+                | Self::KillAfter { .. }
+                | Self::DieInCall { .. }
+                | Self::CutAll { .. }
+                | Self::CutOne { .. }
+                | Self::CutControl { .. }
+                | Self::Refuse { .. }
+                | Self::FailLaunch { .. }
+                | Self::FailCall { .. }
+                | Self::Panic { .. }
+        )
+    }
+
+    /// Whether time passes otherwise than it seems to: a wait until a moment, which a sleep is too, lasts longer by the whole leap, each
+    /// one of them.
+    pub fn stretches_waits(&self) -> bool {
+        matches!(self, Self::ClockLeap { .. })
+    }
+
     pub fn harm(&self) -> Option<Harm> {
         let (rank, before_step, what) = match self {
             Self::Die { rank, before_step } => (*rank, *before_step, serde_json::json!("die")),

@@ -1,6 +1,8 @@
 //! A job of the chaos tests as a value, to be written down, shrunk and run again: how many ranks, in which mode, which
 //! steps, which faults. The steps are those that `airamp-rank scenario planned` reads.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Harm, Outcome};
@@ -116,6 +118,13 @@ pub struct PlanFile<'a> {
     pub tells_vitals: bool,
 }
 
+/// Waits of the library's, shorter than by default and long enough for two busy cores.
+pub const CONSENSUS_MS: u64 = 4000;
+pub const DOUBT_MS: u64 = 6000;
+
+/// How long the emulator tries to reach the rank that made the id.
+const VENDORS_DIAL_MS: u64 = 30_000;
+
 /// Longer than every wait of the library's in these jobs, and than a rank is stopped.
 pub const PATIENCE_S: u64 = 40;
 
@@ -138,6 +147,19 @@ impl Job {
     /// The least that its faults leave it.
     pub fn owes(&self) -> Outcome {
         self.faults.iter().map(|fault| fault.owes(self.mode)).max().unwrap_or(Outcome::Through)
+    }
+
+    /// How long it may wait because of its faults where it does not without the library: each communicator once for its
+    /// creation and once in doubt; and in the vendor's own creation, where a kill at some moment finds it only because the
+    /// library has waited before.
+    pub fn waits(&self) -> Duration {
+        if self.mode.is_passthrough() || !self.faults.iter().any(Fault::parts_ranks) {
+            return Duration::ZERO;
+        }
+        let made = self.steps.iter().filter(|step| matches!(step, Step::Make(_))).count() as u64;
+        let killed = self.faults.iter().any(|fault| fault.kills().is_some());
+        let vendors = if killed { VENDORS_DIAL_MS } else { 0 };
+        Duration::from_millis(made * (CONSENSUS_MS + DOUBT_MS) + vendors)
     }
 
     /// One line for people.

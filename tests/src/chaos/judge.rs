@@ -2,6 +2,7 @@
 //! out. Every claim is one function that returns its complaints.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::fault::{Fault, Outcome};
 use super::job::{Job, Step};
@@ -21,6 +22,11 @@ const MISTAKES: [&str; 9] = [
     "has no implementation",
     "not permitted",
 ];
+
+/// What a job may take more than without the library, beside the waits that its faults cause: faults that slow each operation down strike
+/// those of the library's too, and the machine has other work.
+const TIMES_AS_LONG: u32 = 3;
+const BUSY: Duration = Duration::from_secs(5);
 
 /// How a rank ended, without the details that chance decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +49,8 @@ pub struct Verdict {
     pub compressed: usize,
     /// Ranks that ended with an error, as the faults made them.
     pub failed_ranks: usize,
+    /// Ranks that are stuck in the vendor's creation, waiting for one that is gone.
+    pub excused_ranks: usize,
     pub took_ms: (u128, u128),
 }
 
@@ -84,7 +92,14 @@ pub fn judge(job: &Job, bare: &[Ran], with: &Ran) -> Verdict {
         Outcome::Same => verdict.against_bare.extend(not_the_same(job, bare, with)),
         Outcome::Bounded => {}
     }
-    verdict.against_bare.extend(hangs(job, bare, with));
+    let (excused, hanging): (Vec<_>, Vec<_>) =
+        stuck_only_with(bare, with).partition(|(_, ended)| waits_in_the_vendors_creation(job, with, ended));
+    verdict.excused_ranks = excused.len();
+    let hangs = |(rank, ended): (usize, &Ended)| format!("rank {rank} hangs: {}", told(ended));
+    verdict.against_bare.extend(hanging.into_iter().map(hangs));
+    if verdict.excused_ranks == 0 {
+        verdict.against_bare.extend(too_long(job, bare, with));
+    }
     verdict
 }
 
@@ -218,15 +233,22 @@ fn not_the_same(job: &Job, bare: &[Ran], with: &Ran) -> Vec<String> {
     found
 }
 
-fn hangs(job: &Job, bare: &[Ran], with: &Ran) -> Vec<String> {
-    let mut found = Vec::new();
-    for (rank, ended) in with.ranks.iter().enumerate().filter(|(_, ended)| class(ended) == Class::Stuck) {
-        let known = bare.iter().any(|ran| class(&ran.ranks[rank]) == Class::Stuck);
-        if !known && !waits_in_the_vendors_creation(job, with, ended) {
-            found.push(format!("rank {rank} hangs: {}", told(ended)));
-        }
+fn stuck_only_with<'a>(bare: &'a [Ran], with: &'a Ran) -> impl Iterator<Item = (usize, &'a Ended)> {
+    let known = |rank: usize| bare.iter().any(|ran| class(&ran.ranks[rank]) == Class::Stuck);
+    let stuck = with.ranks.iter().enumerate().filter(|(_, ended)| class(ended) == Class::Stuck);
+    stuck.filter(move |(rank, _)| !known(*rank))
+}
+
+/// Longer than the longest without the library by more than what its faults make it wait, and what a busy machine may add.
+fn too_long(job: &Job, bare: &[Ran], with: &Ran) -> Option<String> {
+    if job.faults.iter().any(Fault::stretches_waits) {
+        return None;
     }
-    found
+    let longest = bare.iter().map(|ran| ran.took).max().unwrap_or_default();
+    let allowed = TIMES_AS_LONG * longest + BUSY + job.waits();
+    (with.took > allowed).then(|| {
+        format!("it took {:.1?}, without the library {longest:.1?}; at most {allowed:.1?}", with.took)
+    })
 }
 
 /// Or in the meeting before. The vendor's creation waits for ever for a rank that is gone, with us or without us. The library's log has a line for
@@ -264,8 +286,6 @@ fn told(rank: &Ended) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::job::{Kin, Mode};
     use super::super::report::{Counted, EndedBy, Report};
     use super::*;
@@ -367,6 +387,46 @@ mod tests {
         assert!(ended(&|rank| rank.stderr.clone_from(&mistake)).contains("ranks disagree"));
         assert_eq!(complaints(&job, ran(vec![rank(Vec::new()), failing("lost")])), "");
         assert!(complaints(&job, ran(vec![rank(Vec::new()), failing("stuck")])).contains("hangs"));
+    }
+
+    #[test]
+    fn a_job_that_takes_longer_than_its_faults_make_it_wait_is_found() {
+        let took = |seconds| Ran { took: Duration::from_secs(seconds), ..good() };
+        let judged = |mode, fault, without: u64, with: u64| {
+            judge(&job(mode, vec![fault]), &[took(without)], &took(with)).all_complaints().join("; ")
+        };
+        let refused = || Fault::Refuse { how: "token".into() };
+        // Nobody is missed: nothing but a busy machine.
+        assert_eq!(judged(Mode::Forced, Fault::Blob { rank: 0 }, 1, 8), "");
+        assert!(judged(Mode::Forced, Fault::Blob { rank: 0 }, 1, 9).contains("at most 8.0s"));
+        assert_eq!(judged(Mode::Forced, Fault::Blob { rank: 0 }, 80, 93), "");
+        // One communicator, which may wait for its creation and in doubt.
+        assert_eq!(judged(Mode::Forced, refused(), 1, 18), "");
+        assert!(judged(Mode::Forced, refused(), 1, 19).contains("it took 19.0s"));
+        assert!(judged(Mode::Observe, refused(), 1, 9).contains("it took 9.0s"));
+        let leap = Fault::ClockLeap { rank: 0, ms: 700, after_ms: 10 };
+        assert_eq!(judged(Mode::Forced, leap, 1, 19), "", "each of its sleeps may have been longer");
+        // A slower run without the library takes it back.
+        let slow = [took(1), took(5)];
+        assert!(judge(&job(Mode::Observe, vec![refused()]), &slow, &took(9)).is_fine());
+    }
+
+    #[test]
+    fn who_is_stuck_in_the_vendors_creation_is_excused_and_counted() {
+        let job = job(Mode::On, vec![Fault::KillAfter { rank: 1, ms: 300 }]);
+        let killed = || Ended { end: End::Signal(libc::SIGKILL), ..rank(Vec::new()) };
+        let stuck = |log: &str| {
+            let mut rank = failing("stuck");
+            rank.stderr = format!("{log}airamp-rank: stuck in step 0 Make(0)");
+            rank
+        };
+        let verdict = judge(&job, &[good()], &ran(vec![stuck(""), killed()]));
+        assert!(verdict.is_fine(), "{:?}", verdict.all_complaints());
+        assert_eq!(verdict.excused_ranks, 1);
+        // The vendor had made it, so that it waits elsewhere; or nobody is gone.
+        let made = "airamp: communicator 0x10, rank 0 of 2\n";
+        assert!(!judge(&job, &[good()], &ran(vec![stuck(made), killed()])).is_fine());
+        assert!(!judge(&job, &[good()], &ran(vec![stuck(""), rank(Vec::new())])).is_fine());
     }
 
     #[test]
