@@ -6,10 +6,12 @@ card. Rates need root and tc.
 
 One job for each number of ranks and rate, so that each table is there as soon as it is measured, and one that fails loses no
 other. 8 ranks that connect over a loopback with a rate fail now and then in NCCL: such a job is tried once more, unless it took
-long. A shaped one that is less than was asked for is repeated once, with more iterations, and that is what counts.
+long; what NCCL warned of (NCCL_DEBUG=WARN) and all that the ranks said is in FOLDER/NAME-TRY-….txt then. A shaped one that is less
+than was asked for is repeated once, with more iterations, and that is what counts.
 Exit status: 0 all ranks ended with the same bits, as fast and as exact as is promised; 1 not so, or a job failed; 77 there is no GPU.
 """
 
+import glob
 import json
 import os
 import subprocess
@@ -52,13 +54,15 @@ class Failed(Exception):
     """A job that did not end well; the text says how, and what it said last."""
 
 
-def bench(words, limit):
-    """The rows of one job; bounded."""
+def bench(words, limit, notes):
+    """The rows of one job; bounded. What NCCL warns of goes to files that begin with `notes`, and what the ranks said if the job fails."""
     here = os.path.dirname(os.path.abspath(__file__))
     folder = os.environ.get("AIRAMP_BIN") or os.path.join(here, "..", "..", "target", "release")
     # The library would warn of a variable that it does not know.
     environment = {name: value for name, value in os.environ.items() if name != "AIRAMP_BIN"}
     environment["AIRAMP_RANK_NCCL"] = grid_rank.nccl_file()
+    # Of %p NCCL makes the process: on its standard output, where it warns otherwise, the ranks' results are read.
+    environment.update(NCCL_DEBUG="WARN", NCCL_DEBUG_FILE=f"{notes}-nccl-%p.txt")
     process = subprocess.Popen(
         [os.path.join(folder, "airamp"), "bench", "--gpu", "--json", *words], env=environment,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
@@ -76,7 +80,11 @@ def bench(words, limit):
     except ValueError:
         report = {"complete": False}
     if not report["complete"]:
+        with open(f"{notes}-said.txt", "w") as file:
+            file.write(errors)
         raise Failed("\n    ".join([ended, *errors.strip().splitlines()[-5:]]))
+    for file in glob.glob(f"{glob.escape(notes)}-nccl-*.txt"):
+        os.remove(file)
     return report
 
 
@@ -134,7 +142,7 @@ def found(kind, rows):
 
 class Jobs:
     def __init__(self, part, arguments):
-        self.part, self.arguments = part, arguments
+        self.part, self.arguments, self.tries = part, arguments, 0
 
     def limit(self):
         return max(1, min(self.arguments.limit, self.part.left()))
@@ -144,12 +152,14 @@ class Jobs:
         for number in (1, 2):
             self.part.say(f"{name}: airamp bench --gpu {' '.join(words)}")
             before, began = loopback.held(), time.monotonic()
+            self.tries += 1
             try:
-                return bench(words, self.limit())
+                return bench(words, self.limit(), os.path.join(self.arguments.output, f"{name}-{self.tries}"))
             except Failed as failed:
                 self.part.say(f"{name} failed at try {number}: {failed}")
                 # A second one would be refused.
                 loopback.leave_as(before)
+                ranks.fresh_mps()
                 if number == 2 or time.monotonic() - began > SOON or self.part.left() < A_JOB:
                     raise
 

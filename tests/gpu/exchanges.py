@@ -65,6 +65,7 @@ class Trial:
             except ranks.Ended as ended:
                 self.failed[self.doing] = str(ended)
                 self.part.say(f"{self}: {self.doing} FAILED: {ended}")
+                ranks.fresh_mps()
 
     def communicators(self, job):
         """Makes them all, and uses them: the first use connects."""

@@ -22,6 +22,7 @@ start_mps() {
     export CUDA_MPS_PIPE_DIRECTORY=$1/mps CUDA_MPS_LOG_DIRECTORY=$1/mps-log
     if nvidia-cuda-mps-control -d </dev/null >/dev/null 2>&1; then
         mps=yes named=$CUDA_VISIBLE_DEVICES
+        export MPS_CARDS=$named
         # Its clients number the cards that it was given from 0 on.
         CUDA_VISIBLE_DEVICES=$(seq -s, 0 $((cards - 1)))
     else
@@ -46,7 +47,17 @@ quit_mps() {
     for server in $servers; do ! is_mps "$server" || kill -KILL "$server" 2>/dev/null; done
     mps=no
     export CUDA_VISIBLE_DEVICES=$named
-    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY MPS_CARDS
+}
+
+# For who runs under with_mps, after ranks were killed: another daemon in the place of that one, whose server may be wedged. It is that
+# script's, as the one before was.
+renew_mps() {
+    local pipe=${CUDA_MPS_PIPE_DIRECTORY:-} log=${CUDA_MPS_LOG_DIRECTORY:-}
+    [ -n "$pipe" ] && [ -n "${MPS_CARDS:-}" ] || return 0
+    mps=yes named=$MPS_CARDS
+    quit_mps
+    CUDA_MPS_PIPE_DIRECTORY=$pipe CUDA_MPS_LOG_DIRECTORY=$log nvidia-cuda-mps-control -d </dev/null >/dev/null 2>&1
 }
 
 # is_mps PID…: whether one of them is still a program of MPS, as a number may be another's by now; one that has ended and nobody

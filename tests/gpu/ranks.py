@@ -43,6 +43,12 @@ def library_file():
     return file
 
 
+def fresh_mps():
+    """Another daemon of MPS in the place of the one around this program, if there is one: for the next job, after ranks were killed."""
+    if "MPS_CARDS" in os.environ:
+        subprocess.run([os.path.join(os.path.dirname(ON_A_CARD), "fresh_mps")], stdin=subprocess.DEVNULL)
+
+
 def require_gpu():
     """Ends the program with status 77 where there is no GPU; in a child, so that nothing of it stays here. All cards are used, unless
     CUDA_VISIBLE_DEVICES says which."""

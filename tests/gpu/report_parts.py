@@ -288,8 +288,10 @@ def shortened(key, part):
     if key in ("tuning", "conformance", "memcheck", "racecheck", "contexts", "exchanges"):
         return "; ".join(check["found"] for check in part["checks"])[:300]
     if key == "ddp":
-        runs = [f"{run['gain']:.2f}x {run['wire']} {run['gradients']}" for run in part.get("trainings", [])]
-        return ", ".join(runs)
+        runs = [
+            f"{run['gain']:.2f}x {run['wire']} {run['gradients']} ({run['gain_with_tuning']:.2f}x)" for run in part.get("trainings", [])
+        ]
+        return ", ".join(runs) + " once decided (over all steps, trials included)"
     if key == "grid" and part.get("cells"):
         ratios = [one["ratio"] for one in part["cells"]]
         return f"{len(ratios)} cells, {sum(ratio < 0.98 for ratio in ratios)} below 0.98, {min(ratios):.2f} to {max(ratios):.2f}"

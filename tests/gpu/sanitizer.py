@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 
+# Of the part's time: what is left for its end.
+END = 5
+
 # What the tool says at its end where it has found nothing. Its exit status alone would also be that of one that did not look.
 CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}
 
@@ -15,17 +18,29 @@ def under(tool, part, program):
     environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
 
     def run(what):
-        found = subprocess.run([*command, what], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        return found.returncode, found.stdout
+        """Its exit status, None where there was no time for its end, and what it said, which stays in a file."""
+        name = os.path.splitext(part.file)[0] + what.replace("--", "-") + ".txt"
+        with open(name, "w") as file:
+            try:
+                process = subprocess.run([*command, what], env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=max(1, part.left() - END))
+                status = process.returncode
+            except subprocess.TimeoutExpired:
+                status = None
+        with open(name, errors="replace") as file:
+            return status, file.read()
 
     if tool == "memcheck":
         status, said = run("--stray")
         finds = status != 0 and "Invalid __global__ write" in said
-        part.check(f"{tool} finds a stray write that is made for it", finds, f"exit status {status}" if finds else said[-2000:])
+        part.check(f"{tool} finds a stray write that is made for it", finds, ended(status) if finds else f"{ended(status)}: {said[-2000:]}")
     status, said = run("--sanitize")
     print(said[-8000:], flush=True)
     summary = [line.strip("= ") for line in said.splitlines() if "SUMMARY" in line]
     bits = [line for line in said.splitlines() if line.startswith("bits:")]
     clean = status == 0 and CLEAN[tool] in said
-    part.check(f"{tool}: nothing found in any kernel, and the bits are right", clean, "; ".join([*summary, *bits, f"exit status {status}"]))
+    part.check(f"{tool}: nothing found in any kernel, and the bits are right", clean, "; ".join([*summary, *bits, ended(status)]))
     return part.end()
+
+
+def ended(status):
+    return "not ended" if status is None else f"exit status {status}"

@@ -90,6 +90,7 @@ def run_all(part, count, per_node, cases):
                 restarts += 1
                 part.put(cases=[*part.data["cases"], dict(ranks=count, case=case, verdict="FAILED", why=[str(ended)])])
                 print(f"{count} ranks  {case:26}FAILED\n    {ended}", flush=True)
+                ranks.fresh_mps()
     judge(part, count, per_node, left, restarts)
 
 

@@ -212,7 +212,8 @@ fn a_shaped_job_is_tried_again_where_it_fails_and_repeated_where_it_falls_short(
     }
     let work = tempfile::tempdir().expect("a temporary folder");
     let script = r#"echo "$*" >>"$STAND_IN.calls"
-        [ $(wc -l <"$STAND_IN.calls") -gt 1 ] || { : >"$LOOPBACK"; exit 1; }
+        : >"$(echo "$NCCL_DEBUG_FILE" | sed s/%p/7/)"
+        [ $(wc -l <"$STAND_IN.calls") -gt 1 ] || { : >"$LOOPBACK"; echo "no route" >&2; exit 1; }
         [ ! -e "$LOOPBACK" ] || { echo "loopback is shaped already" >&2; exit 2; }
         case "$*" in *"--iterations 15"*) speedup=3.9 ;; *) speedup=1.5 ;; esac
         row='"ranks":2,"bytes":67108864,"format":"auto","is_ours":true,"not_offered":null,"time_us":1,"vnmse":1e-5,"identical_bits":true'
@@ -231,6 +232,10 @@ fn a_shaped_job_is_tried_again_where_it_fails_and_repeated_where_it_falls_short(
         "{found}"
     );
     assert_eq!(part["jobs"].as_array().map(Vec::len), Some(2), "both are kept: {part}");
+    let of_the_first = fs::read_to_string(work.path().join("shaped-10gbit-2-1-said.txt"));
+    assert_eq!(of_the_first.expect("what the job that failed said"), "no route\n");
+    let of_nccl = |number: u32| work.path().join(format!("shaped-10gbit-2-{number}-nccl-7.txt")).exists();
+    assert!(of_nccl(1) && !of_nccl(2), "NCCL's warnings are kept of what failed");
 }
 
 /// Neither is there an MPS nor are there host ids, so NCCL and the library take the ranks for one host's.

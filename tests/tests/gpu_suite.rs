@@ -187,6 +187,27 @@ fn a_wedged_server_of_mps_is_gone_when_its_daemon_was_ended() {
     assert!(!status.contains("nvidia-cuda-mps") || status.contains("State:\tZ"), "{status}");
 }
 
+#[test]
+fn a_part_whose_ranks_were_killed_goes_on_with_a_fresh_daemon_of_mps() {
+    if !have(&["bash", "setsid"]) {
+        return;
+    }
+    let work = tempfile::tempdir().expect("a temporary folder");
+    let server = r#"cat "$CUDA_MPS_PIPE_DIRECTORY"/*.server"#;
+    let command = format!("{server}; $FRESH; {server}; kill -0 $({server}) && echo serves");
+    let run = with_stand_ins(program("with_mps"), work.path()).env("FRESH", folder().join("fresh_mps"));
+    let outcome = run.args(["sh", "-c", &command]).env("WEDGED", "yes").run();
+    let said = outcome.assert_success().stdout_text();
+    let [first, second, "serves"] = said.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert_ne!(first, second);
+    for server in [first, second] {
+        let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap_or_default();
+        assert!(!status.contains("nvidia-cuda-mps") || status.contains("State:\tZ"), "{status}");
+    }
+    let told = fs::read_to_string(work.path().join("mps")).expect("what MPS was told");
+    assert_eq!(told, "start\nquit\nstart\nquit\n");
+}
+
 fn suite(work: &Path, bin: &Path, words: &[&str]) -> Run {
     let (output, docs) = (work.join("out"), work.join("docs"));
     emulated("suite", bin).args(words).arg("--output").arg(output).arg("--docs").arg(docs)
@@ -231,6 +252,16 @@ fn a_suite_without_mps_or_time_runs_nothing_that_needs_it() {
     let outcome = suite(work.path(), &artifacts::folder(), &["--parts", "exchanges"]).run();
     assert_eq!(outcome.end, End::Code(1), "{outcome}");
     assert!(outcome.stderr_text().contains("MPS does not work"), "{outcome}");
+    suite(work.path(), &artifacts::folder(), &["--parts", "exchanges,contexts"]).run().assert_success();
+    let parts = json(&work.path().join("out/parts.json"));
+    assert_eq!(
+        (&parts["parts"][0]["verdict"], &parts["parts"][1]["verdict"]),
+        (&"skipped".into(), &"ok".into())
+    );
+    assert!(
+        parts["parts"][0]["last"].as_str().is_some_and(|why| why.contains("MPS does not work")),
+        "{parts}"
+    );
     let outcome = suite(work.path(), &artifacts::folder(), &["--parts", "contexts", "--within", "35"]).run();
     assert_eq!(outcome.end, NO_GPU, "{outcome}");
     assert_eq!(json(&work.path().join("out/parts.json"))["parts"][0]["last"], "no time left");
