@@ -1,6 +1,6 @@
-"""As much of kustomize as deploy/kubernetes uses, since no package registry has kustomize: resources, images, and
+"""As much of kustomize as deploy/kubernetes uses, so that the checks need no program but Python: resources, images, and
 patches that are lists of JSON 6902 operations. Refuses what it does not know, so that a kustomization that needs more
-is noticed; where the real program is there, a test compares the two. check.py and pod.py call it. By itself it prints a
+is noticed; a test compares the two. check.py and pod.py call it. By itself it prints a
 folder's manifests, or those of a file of plain YAML, as JSON in one order."""
 
 import json
