@@ -119,7 +119,7 @@ settings! {
 
     "AIRAMP_CONSENSUS_TIMEOUT_MS" consensus_timeout_ms: u64 = 5_000,
         Whole { least: 10_u64, most: 60 * MINUTE_MS }, Part::Compression,
-        "The longest that creating a communicator waits for other ranks, in milliseconds: before the vendor's part until its leader is reached, and after it for the verdict. A rank that has pledged waits for AIRAMP_DOUBT_MS.";
+        "The longest that creating a communicator waits for other ranks, in milliseconds: before the vendor's part until its leader is reached (a quarter of that where a host did not answer before), and after it for the verdict. A rank that has pledged waits for AIRAMP_DOUBT_MS.";
 
     "AIRAMP_DOUBT_MS" doubt_ms: u64 = 30_000, Whole { least: 100_u64, most: 60 * MINUTE_MS }, Part::Compression,
         "The longest that a rank which has pledged a change waits for a lost verdict before it returns an error, in milliseconds.";

@@ -35,8 +35,7 @@ fn asked() -> Option<(&'static State, Mode)> {
 }
 
 fn hub(state: &State) -> Result<&'static Hub, String> {
-    let consensus = Duration::from_millis(state.settings.consensus_timeout_ms);
-    let timeouts = Timeouts { consensus, doubt: doubt(state) };
+    let timeouts = Timeouts { consensus: consensus(state), doubt: doubt(state) };
     let job = state.settings.job.as_deref().unwrap_or_default();
     Hub::get(timeouts, job, LOG).map_err(|error| format!("no control plane in this process: {error}"))
 }
@@ -99,13 +98,13 @@ pub(crate) fn join(
         Some(trailer) => seat(state, asked, &trailer.into(), place),
     };
     if waits && blocking {
-        seated.await_hello(consensus_deadline(state));
+        seated.await_hello(Instant::now(), consensus(state));
     }
     Some(Joining::new(seated))
 }
 
-fn consensus_deadline(state: &State) -> Instant {
-    Instant::now() + Duration::from_millis(state.settings.consensus_timeout_ms)
+fn consensus(state: &State) -> Duration {
+    Duration::from_millis(state.settings.consensus_timeout_ms)
 }
 
 fn seat(state: &State, mode: Mode, invitation: &Invitation, place: Place) -> Seated {
@@ -125,19 +124,20 @@ fn seat(state: &State, mode: Mode, invitation: &Invitation, place: Place) -> Sea
         terms: terms.clone(),
     });
     let hello = Hello { rank, ranks, terms };
-    Seated::take(doubt(state), |gate, reserved| {
+    let seated = Seated::take(doubt(state), |gate, reserved| {
         Ok(hub(state)?.join(invitation, hello, gate, reserved, Box::new(brain)))
-    })
+    });
+    seated.meeting_at(invitation.address.ip())
 }
 
 /// Before the vendor makes the communicators of a group: what outside a group [`join`] waits for.
 pub(crate) fn await_hellos(thread: &Thread, vendor: u8) {
     let Some((state, _)) = asked() else { return };
     let _errno = errno::keep();
-    let deadline = consensus_deadline(state);
+    let (began, longest) = (Instant::now(), consensus(state));
     thread.each_fresh(vendor, |fresh| {
         if let Some(seated) = fresh.known.seat().filter(|_| fresh.known.entry.is_blocking()) {
-            seated.await_hello(deadline);
+            seated.await_hello(began, longest);
         }
     });
 }

@@ -22,6 +22,7 @@ mod measuring;
 mod meeting;
 mod nodes;
 mod offer;
+mod patience;
 mod retired;
 mod route;
 mod seats;

@@ -2,9 +2,11 @@
 //! straight after for one made from another, and kept until it ends, since its children come to the agreement
 //! through it. Whether a call is compressed is the gate's business, and the call's.
 
+use super::patience;
 use crate::communicators::Known;
 use airamp_agreement::{Gate, LAST_INDEX};
 use airamp_control::{Invitation, Seat};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -15,6 +17,8 @@ pub(super) type Reserved = Box<dyn Fn() -> u64 + Send>;
 pub(crate) struct Seated {
     /// Or why there is none, so that the communicator is the vendor's alone.
     seat: Result<Seat, String>,
+    /// Where its ranks are to meet.
+    host: Option<IpAddr>,
     gate: Arc<Gate>,
     /// The communicator, once it is made.
     of: Arc<OnceLock<Known>>,
@@ -35,7 +39,12 @@ impl Seated {
         let of = Arc::new(OnceLock::<Known>::new());
         let counted = Arc::clone(&of);
         let seat = join(Arc::clone(&gate), Box::new(move || reserved(counted.get())));
-        Self { seat, gate, of, is_unheard: AtomicBool::new(false), is_settled: AtomicBool::new(false) }
+        let (is_unheard, is_settled) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { seat, host: None, gate, of, is_unheard, is_settled }
+    }
+
+    pub(super) fn meeting_at(self, host: IpAddr) -> Self {
+        Self { host: Some(host), ..self }
     }
 
     pub(super) fn without(reason: &str) -> Self {
@@ -48,14 +57,17 @@ impl Seated {
         known.sit_down(self);
     }
 
-    /// Waits until this rank's Hello is on its way. Once the vendor's init has returned everybody who
-    /// takes part has said it, so it must come first.
-    pub(super) fn await_hello(&self, deadline: Instant) {
-        if let Ok(seat) = &self.seat
-            && !seat.wait_until_hello_is_sent(deadline)
-            // Else it is turned down, and the seat knows why.
-            && !seat.has_news()
-        {
+    /// Waits until this rank's Hello is on its way, so long at most from then on. Once the vendor's init has returned
+    /// everybody who takes part has said it, so it must come first.
+    pub(super) fn await_hello(&self, from: Instant, longest: Duration) {
+        let Ok(seat) = &self.seat else { return };
+        let patience = self.host.map_or(longest, |host| patience::with(host, longest));
+        let is_heard = seat.wait_until_hello_is_sent(from + patience);
+        if let Some(host) = self.host {
+            patience::learn(host, is_heard);
+        }
+        // With news it was turned down, and the seat knows why.
+        if !is_heard && !seat.has_news() {
             self.is_unheard.store(true, Ordering::SeqCst);
             seat.end();
         }
