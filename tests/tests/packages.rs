@@ -1,5 +1,5 @@
 //! The packages, made here from a plain build: a .deb in a small Debian of the test's own (installed, upgraded under a running
-//! job, removed, purged), the .rpm's contents and scripts, the wheel in a fresh Python environment. No service is started unasked, and
+//! job, removed, purged) and on a Debian as debootstrap makes it, the .rpm's contents and scripts, the wheel in a fresh Python environment. No service is started unasked, and
 //! what goes leaves nothing.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use airamp_tests::packages::{
-    LIMIT, SmallDebian, have, listed, package, package_of_version, repository, tree,
+    LIMIT, SmallDebian, deploy, have, listed, package, package_of_version, repository, tree,
 };
 use airamp_tests::{Run, rank_program, skip_outside_ci};
 
@@ -379,6 +379,27 @@ fn newcomer(folder: &Path, arguments: &[&str], root: &str) -> airamp_tests::Outc
         Run::new("sh").args(["-c", script]).arg(folder).arg(repository().join("deploy/packages/newcomer"));
     let run = run.args(arguments).env("PATH", format!("{}:{path}", programs.display()));
     run.env("AIRAMP_NEWCOMER_ROOT", root).run()
+}
+
+#[test]
+fn a_clean_debian_has_it_installed_upgraded_and_purged_and_is_as_it_was() {
+    if !is_root() || !have(&["debootstrap", "dpkg-deb", "unshare"]) {
+        return;
+    }
+    let out = temporary();
+    let first = package("deb", tree(), out.path());
+    let second = package_of_version("deb", &next_tree(out.path()), out.path(), Some("99.0"));
+    let run = deploy("packages/newcomer").arg(&first).arg(&second);
+    // Kept beside what is built, as packages from PyPI are.
+    let run =
+        run.env("AIRAMP_NEWCOMER_ROOT", airamp_tests::artifacts::folder().join("packages/debian-bookworm"));
+    let outcome = run.run();
+    let said = outcome.assert_success().stdout_text();
+    for line in ["upgraded to 99.0", "purged: every file is as it was"] {
+        assert!(said.contains(line), "{line}: {outcome}");
+    }
+    // The table of the last command.
+    assert!(said.contains("speedup") && said.contains("from the package to the first table"), "{outcome}");
 }
 
 /// It needs root, and says so.
