@@ -1,6 +1,7 @@
 """Runs one pod of an overlay, or of a manifest, as kubelet would, with the very commands of its init container and its sidecar, in namespaces
 of its own, and prints what happened as JSON. The job's command alone is ours: two ranks on emulated GPUs. Needs root and
-util-linux. tests/kubernetes.rs calls it and judges; nothing is left on the machine."""
+util-linux. tests/kubernetes.rs calls it and judges; nothing is left on the machine. With --image, and --base for the job's, the containers are
+podman's (runtime.py): `tests/kubernetes/image` makes the two."""
 
 import argparse
 import json
@@ -15,7 +16,9 @@ import urllib.error
 import urllib.request
 
 import render
-from sandbox import Container, Volume, mount, tell
+import runtime
+import sandbox
+from sandbox import Volume, mount
 
 ADDRESS = "192.0.2.10"
 TOKEN = "a-token-of-the-test-0123456789"
@@ -62,6 +65,8 @@ def arguments():
     parser.add_argument("--token", choices=["there", "late"], default="there")
     parser.add_argument("--install-limit", help="another size of the volume that the library is copied into")
     parser.add_argument("--settings", help="what the ConfigMap holds instead")
+    parser.add_argument("--image", help="what the Containerfile has made, for podman")
+    parser.add_argument("--base", help="an image with a shell and glibc, for the job")
     parser.add_argument("--inside", action="store_true")
     return parser.parse_args()
 
@@ -69,6 +74,7 @@ def arguments():
 class Pod:
     def __init__(self, options):
         self.options = options
+        self.tell = runtime.tell if options.image else sandbox.tell
         overlay = options.manifests / "overlays" / options.vendor
         namespace = options.manifests / "namespace"
         self.group = render.documents(options.manifest) if options.manifest else render.render(namespace) + render.render(overlay)
@@ -91,9 +97,13 @@ class Pod:
         return Volume(folder, wanted, self.spec.get("securityContext", {}).get("fsGroup", 0), contents)
 
     def container(self, wanted, name=None):
-        image = self.image() if wanted["image"].startswith("airamp-accel:") else self.trainer()
+        is_ours = wanted["image"].startswith("airamp-accel:")
+        if self.options.image:
+            image = self.options.image if is_ours else self.trainer()
+            return runtime.Container(self.options.base, self.spec, wanted, self.volumes, image)
+        image = self.image() if is_ours else self.trainer()
         folder = self.options.work / "roots" / (name or wanted["name"])
-        return Container(folder, self.spec, wanted, self.volumes, image)
+        return sandbox.Container(folder, self.spec, wanted, self.volumes, image)
 
     def image(self):
         """What the COPY lines of the Containerfile put where."""
@@ -161,7 +171,7 @@ def run(pod):
     report["confined"] = probe.communicate(timeout=PATIENCE)[0]
     watch(pod, report, sidecar)
     report["sidecar"]["running"] = sidecar.poll() is None
-    tell(sidecar, signal.SIGTERM)
+    pod.tell(sidecar, signal.SIGTERM)
     report["sidecar"]["said"], _ = sidecar.communicate(timeout=PATIENCE)
     report["sidecar"]["code"] = sidecar.returncode
     return report
@@ -184,7 +194,7 @@ def watch(pod, report, sidecar):
         report["files"] = sorted(str(one.stat().st_uid) for one in telemetry(pod))
     if pod.options.token == "late":
         pod.volumes["airamp-token"].project({"token": TOKEN[::-1]})
-        tell(sidecar, signal.SIGHUP)
+        pod.tell(sidecar, signal.SIGHUP)
         until(lambda: ask("/metrics", TOKEN[::-1])[0] == 200)
         report["renewed"] = {"old": ask("/metrics", TOKEN)[0], "new": ask("/metrics", TOKEN[::-1])[0]}
     report["while_running"] = job.poll() is None

@@ -260,8 +260,8 @@ fn kustomize() -> Option<PathBuf> {
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     match output.status.code() {
         Some(0) => return Some(said(&output.stdout).into()),
-        Some(3) => skip(said(&output.stderr)),
-        _ => skip_outside_ci(said(&output.stderr)),
+        Some(3) => skip(&said(&output.stderr)),
+        _ => skip_outside_ci(&said(&output.stderr)),
     }
     None
 }
@@ -321,6 +321,17 @@ fn the_alerts_reach_the_operator_as_they_are() {
     assert!(rules > 10 && rules == written.count(), "{rules} rules");
 }
 
+/// In those of a container runtime, where `tests/kubernetes/image` has made an image for it.
+fn in_containers(run: Run) -> Run {
+    let made = |name: &str| std::env::var(name).ok();
+    match (made("AIRAMP_POD_IMAGE"), made("AIRAMP_POD_BASE"), made("PODMAN")) {
+        (Some(image), Some(base), Some(podman)) => {
+            run.args(["--image", &image, "--base", &base]).env("PODMAN", podman)
+        }
+        _ => run,
+    }
+}
+
 /// What tests/kubernetes/pod.py reports of a pod; `None` after a loud skip.
 fn pod(vendor: &str, more: &[&str]) -> Option<Value> {
     let apart = ["--mount", "--net", "--ipc", "--pid", "--fork", "true"];
@@ -335,6 +346,7 @@ fn pod(vendor: &str, more: &[&str]) -> Option<Value> {
     let run = python("pod.py")?.arg("--manifests").arg(manifests()).args(["--vendor", vendor]).args(more);
     let run = run.arg("--artifacts").arg(folder()).arg("--tree").arg(packages::tree());
     let run = run.arg("--work").arg(work.path());
+    let run = in_containers(run);
     let outcome: Outcome = run.time_limit(Duration::from_secs(400)).run();
     let report = serde_json::from_str(&outcome.assert_success().stdout_text());
     assert_eq!(std::fs::read_dir(work.path()).expect("the folder").count(), 0, "something was left behind");
