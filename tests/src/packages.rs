@@ -180,7 +180,17 @@ impl SmallDebian {
         outcome
     }
 
-    /// All that is there but dpkg's own notes.
+    /// rpm installs into it as well; what the package needs is not in its database, so that `--nodeps` is needed.
+    #[track_caller]
+    pub fn rpm(&self, arguments: &[&str]) -> Outcome {
+        let root = self.root.path().display().to_string();
+        let run = Run::new("rpm").args(["--root", &root, "--dbpath", "/var/lib/rpm"]).args(arguments);
+        let outcome = run.time_limit(LIMIT).run();
+        outcome.assert_success();
+        outcome
+    }
+
+    /// All that is there but dpkg's and rpm's own notes.
     pub fn contents(&self) -> BTreeSet<String> {
         listed(self.root.path()).into_iter().filter(|name| !name.starts_with("var/")).collect()
     }

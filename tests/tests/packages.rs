@@ -230,6 +230,49 @@ fn an_rpm_has_its_files_in_place_keeps_settings_and_starts_nothing() {
     Run::new("rpm").args(["-K", "--nosignature"]).arg(&file).env("HOME", out.path()).run().assert_success();
 }
 
+/// By rpm's own transactions, into a root that is no RHEL.
+#[test]
+fn an_rpm_is_installed_upgraded_and_erased_and_starts_nothing() {
+    let Some(root) = SmallDebian::new() else { return };
+    if !have(&["rpm", "rpmbuild"]) {
+        return;
+    }
+    let out = temporary();
+    let first = package("rpm", tree(), out.path());
+    let second = package_of_version("rpm", &next_tree(out.path()), out.path(), Some("99.0"));
+    let bare = root.contents();
+    root.rpm(&["--nodeps", "--install", words(&first)]);
+    assert_eq!(root.asked(), ["--system daemon-reload"]);
+    root.rpm(&["--nodeps", "--verify", "airamp-accel"]);
+
+    root.write("etc/airamp.conf", "mode = \"shadow\"\n");
+    root.rpm(&["--nodeps", "--upgrade", words(&second)]);
+    assert_eq!(root.read("etc/airamp.conf"), "mode = \"shadow\"\n", "what the operator wrote is gone");
+    assert_eq!(root.rpm(&["--query", "airamp-accel"]).stdout_text().trim(), "airamp-accel-99.0-1.x86_64");
+    let asked = root.asked();
+    assert!(asked.contains(&"try-restart airampd.service".into()), "{asked:?}");
+    assert!(
+        asked.iter().all(|one| one == "--system daemon-reload" || one.starts_with("try-restart")),
+        "{asked:?}"
+    );
+
+    root.rpm(&["--erase", "airamp-accel"]);
+    assert_eq!(root.asked(), ["disable --now airampd.service", "--system daemon-reload"]);
+    assert_eq!(
+        root.read("etc/airamp.conf.rpmsave"),
+        "mode = \"shadow\"\n",
+        "settings that were changed stay"
+    );
+    let left = root.contents().difference(&bare).cloned().collect::<Vec<_>>();
+    // Folders that are the system's.
+    let files: Vec<_> = left.iter().filter(|name| !root.path(name).is_dir()).collect();
+    assert_eq!(
+        files,
+        ["etc/airamp.conf.rpmnew", "etc/airamp.conf.rpmsave"],
+        "rpm leaves both to the operator"
+    );
+}
+
 #[test]
 fn the_same_tree_gives_the_same_packages() {
     if !have(&["dpkg-deb", "rpmbuild", "python3"]) {
