@@ -437,6 +437,9 @@ fn a_clean_debian_has_it_installed_upgraded_and_purged_and_is_as_it_was() {
     let run =
         run.env("AIRAMP_NEWCOMER_ROOT", airamp_tests::artifacts::folder().join("packages/debian-bookworm"));
     let outcome = run.run();
+    if outcome.end == airamp_tests::End::Code(4) {
+        return skip_outside_ci("debootstrap makes no Debian 12 here");
+    }
     let said = outcome.assert_success().stdout_text();
     for line in ["upgraded to 99.0", "purged: every file is as it was"] {
         assert!(said.contains(line), "{line}: {outcome}");
