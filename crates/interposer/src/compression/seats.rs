@@ -64,7 +64,7 @@ impl Seated {
         let patience = self.host.map_or(longest, |host| patience::with(host, longest));
         let is_heard = seat.wait_until_hello_is_sent(from + patience);
         if let Some(host) = self.host {
-            patience::learn(host, is_heard);
+            patience::learn(host, is_heard, from.elapsed() > patience / 2);
         }
         // With news it was turned down, and the seat knows why.
         if !is_heard && !seat.has_news() {
