@@ -229,6 +229,11 @@ impl Fault {
         }
     }
 
+    /// Whether what the rank is killed in is chance, or another call with the library.
+    pub fn kills_at_some_moment(&self) -> bool {
+        matches!(self, Self::KillAfter { .. } | Self::DieInCall { .. })
+    }
+
     /// Whether ranks may wait in the library for one that is gone, cannot be reached or has failed.
     pub fn parts_ranks(&self) -> bool {
         matches!(

@@ -157,7 +157,7 @@ impl Job {
             return Duration::ZERO;
         }
         let made = self.steps.iter().filter(|step| matches!(step, Step::Make(_))).count() as u64;
-        let killed = self.faults.iter().any(|fault| fault.kills().is_some());
+        let killed = self.faults.iter().any(Fault::kills_at_some_moment);
         let vendors = if killed { VENDORS_DIAL_MS } else { 0 };
         Duration::from_millis(made * (CONSENSUS_MS + DOUBT_MS) + vendors)
     }
