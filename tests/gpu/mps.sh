@@ -33,18 +33,18 @@ start_mps() {
 
 # Ends the daemon and its servers, also those that a killed rank has left wedged, so that another can be started: at most 15 s.
 quit_mps() {
-    local pid server servers
+    local pid one servers
     [ "${mps:-no}" = yes ] || return 0
     pid=$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid" 2>/dev/null)
     servers=$([ -z "$pid" ] || grep -ls "^PPid:[[:space:]]*$pid\$" /proc/[0-9]*/status | cut -d/ -f3)
     echo quit | timeout -s KILL 10 nvidia-cuda-mps-control >/dev/null 2>&1
     # The daemon that we started, and only if it did not heed.
-    if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then kill "$pid"; fi
+    if is_mps $pid; then kill "$pid" 2>/dev/null; fi
     for _ in 1 2 3 4 5 6 7 8 9 10; do
-        is_mps $servers || break
+        is_mps $pid $servers || break
         sleep 0.3
     done
-    for server in $servers; do ! is_mps "$server" || kill -KILL "$server" 2>/dev/null; done
+    for one in $pid $servers; do ! is_mps "$one" || kill -KILL "$one" 2>/dev/null; done
     mps=no
     export CUDA_VISIBLE_DEVICES=$named
     unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY MPS_CARDS
@@ -57,7 +57,12 @@ renew_mps() {
     [ -n "$pipe" ] && [ -n "${MPS_CARDS:-}" ] || return 0
     mps=yes named=$MPS_CARDS
     quit_mps
-    CUDA_MPS_PIPE_DIRECTORY=$pipe CUDA_MPS_LOG_DIRECTORY=$log nvidia-cuda-mps-control -d </dev/null >/dev/null 2>&1
+    for _ in 1 2 3 4 5; do
+        ! CUDA_MPS_PIPE_DIRECTORY=$pipe CUDA_MPS_LOG_DIRECTORY=$log nvidia-cuda-mps-control -d </dev/null >/dev/null 2>&1 || return 0
+        sleep 1
+    done
+    echo "no fresh MPS: the ranks take turns, or fail" >&2
+    return 1
 }
 
 # is_mps PID…: whether one of them is still a program of MPS, as a number may be another's by now; one that has ended and nobody

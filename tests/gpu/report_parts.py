@@ -291,7 +291,7 @@ def shortened(key, part):
         runs = [
             f"{run['gain']:.2f}x {run['wire']} {run['gradients']} ({run['gain_with_tuning']:.2f}x)" for run in part.get("trainings", [])
         ]
-        return ", ".join(runs) + " once decided (over all steps, trials included)"
+        return ", ".join(runs) + (" once decided (over all steps, trials included)" if runs else "")
     if key == "grid" and part.get("cells"):
         ratios = [one["ratio"] for one in part["cells"]]
         return f"{len(ratios)} cells, {sum(ratio < 0.98 for ratio in ratios)} below 0.98, {min(ratios):.2f} to {max(ratios):.2f}"

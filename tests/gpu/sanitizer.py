@@ -1,6 +1,7 @@
 """compute-sanitizer around a program that runs every kernel once (`--sanitize`), and one that writes astray (`--stray`): kernels.py."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -21,10 +22,13 @@ def under(tool, part, program):
         """Its exit status, None where there was no time for its end, and what it said, which stays in a file."""
         name = os.path.splitext(part.file)[0] + what.replace("--", "-") + ".txt"
         with open(name, "w") as file:
+            # In a group of its own, as the tool starts the program, which would go on without it.
+            process = subprocess.Popen([*command, what], env=environment, stdout=file, stderr=subprocess.STDOUT, preexec_fn=os.setpgrp)
             try:
-                process = subprocess.run([*command, what], env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=max(1, part.left() - END))
-                status = process.returncode
+                status = process.wait(max(1, part.left() - END))
             except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
                 status = None
         with open(name, errors="replace") as file:
             return status, file.read()
