@@ -432,7 +432,7 @@ fn a_clean_debian_has_it_installed_upgraded_and_purged_and_is_as_it_was() {
     let out = temporary();
     let first = package("deb", tree(), out.path());
     let second = package_of_version("deb", &next_tree(out.path()), out.path(), Some("99.0"));
-    let run = deploy("packages/newcomer").arg(&first).arg(&second);
+    let run = deploy("packages/newcomer").arg(&first).arg(&second).time_limit(Duration::from_secs(900));
     // Kept beside what is built, as packages from PyPI are.
     let run =
         run.env("AIRAMP_NEWCOMER_ROOT", airamp_tests::artifacts::folder().join("packages/debian-bookworm"));
