@@ -1,5 +1,6 @@
 //! A release's tree and its packages, made by the scripts of deploy/ from what cargo has built here, once for each test
-//! program; and a small Debian to install into. Claims about them are in tests/tests/release.rs and packages.rs.
+//! program; and a small Debian to install into. Claims about them are in tests/tests/release.rs, packages.rs and
+//! newcomer.rs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,6 +50,16 @@ pub fn make_tree(out: &Path) -> PathBuf {
     let from = folder();
     deploy("release/tree").arg("--from").arg(from).arg("--out").arg(out).run().assert_success();
     out.to_path_buf()
+}
+
+/// A tree of another version: the same files, and another settings file than the one before.
+pub fn next_tree(folder: &Path) -> PathBuf {
+    let next = folder.join("next");
+    Run::new("cp").arg("-a").arg(tree()).arg(&next).run().assert_success();
+    let settings = next.join("etc/airamp.conf");
+    let text = fs::read_to_string(&settings).expect("the settings file");
+    fs::write(settings, text + "\n# Of the next version.\n").expect("written");
+    next
 }
 
 /// A folder of this test program's own beside the built files, empty at first.
