@@ -1,7 +1,8 @@
-/* Two ranks (or RANKS) in one process make N compressed AllReduces each, in groups of one thread or in a thread per
- * rank, and print how many allocations and mutex operations the library made in these calls.
+/* Two ranks (or RANKS) in one process make N compressed AllReduces each, in groups of one thread (each captured into a
+ * graph of its own, which is thrown away, or not) or in a thread per rank, and print how many allocations and mutex
+ * operations the library made in these calls.
  *
- *   compressed_calls group|threads N
+ *   compressed_calls group|captured|threads N
  *
  * `in_groups` is the function that callgrind collects in. */
 #define _GNU_SOURCE
@@ -20,6 +21,10 @@ int ncclAllReduce(const void *, void *, size_t, int, int, void *, void *);
 int cudaSetDevice(int device);
 int cudaMalloc(void **at, size_t bytes);
 int cudaDeviceSynchronize(void);
+int cudaStreamCreate(void **stream);
+int cudaStreamBeginCapture(void *stream, int mode);
+int cudaStreamEndCapture(void *stream, void **graph);
+int cudaGraphDestroy(void *graph);
 
 #ifndef RANKS
 #define RANKS 2
@@ -68,12 +73,24 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
     return 1;
 }
 
-static void *comms[RANKS], *buffers[RANKS];
+static void *comms[RANKS], *buffers[RANKS], *streams[RANKS];
 static long calls;
 
 static int call(int rank)
 {
-    return ncclAllReduce(buffers[rank], buffers[rank], COUNT, FLOAT, SUM, comms[rank], NULL);
+    return ncclAllReduce(buffers[rank], buffers[rank], COUNT, FLOAT, SUM, comms[rank], streams[rank]);
+}
+
+static int capture(int is_end)
+{
+    int failed = 0;
+    for (int rank = 0; rank < RANKS; rank++) {
+        void *graph = NULL;
+        failed |= cudaSetDevice(rank);
+        failed |= is_end ? cudaStreamEndCapture(streams[rank], &graph) : cudaStreamBeginCapture(streams[rank], 1);
+        failed |= is_end && cudaGraphDestroy(graph);
+    }
+    return failed;
 }
 
 __attribute__((noinline)) static int in_groups(void)
@@ -81,10 +98,12 @@ __attribute__((noinline)) static int in_groups(void)
     int failed = 0;
     calling = 1;
     for (long i = 0; i < calls; i++) {
+        failed |= streams[0] && capture(0);
         failed |= ncclGroupStart();
         for (int rank = 0; rank < RANKS; rank++)
             failed |= call(rank);
         failed |= ncclGroupEnd();
+        failed |= streams[0] && capture(1);
     }
     return failed;
 }
@@ -115,11 +134,12 @@ int main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
-    int (*run)(void) = strcmp(argv[1], "group") ? in_threads : in_groups;
+    int (*run)(void) = strcmp(argv[1], "threads") ? in_groups : in_threads;
     if (ncclCommInitAll(comms, RANKS, NULL))
         return 1;
     for (int rank = 0; rank < RANKS; rank++)
-        if (cudaSetDevice(rank) || cudaMalloc(&buffers[rank], COUNT * sizeof(float)))
+        if (cudaSetDevice(rank) || cudaMalloc(&buffers[rank], COUNT * sizeof(float))
+            || (!strcmp(argv[1], "captured") && cudaStreamCreate(&streams[rank])))
             return 1;
     dl_iterate_phdr(find_library, NULL);
     calls = 3; /* first uses */

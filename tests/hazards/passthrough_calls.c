@@ -1,7 +1,8 @@
 /* Makes N calls of one kind and prints the nanoseconds per call.
  *
- *   passthrough_calls all_reduce|broadcast|send|group|empty_group|mixed|steps N [learnt|seccomp|count]
+ *   passthrough_calls all_reduce|broadcast|send|group|empty_group|mixed|steps|look_up|look_up_other N [learnt|seccomp|count]
  *
+ * look_up: asks NCCL's handle for ncclAllReduce by dlsym; look_up_other: the program's for malloc.
  * mixed:   each of the N is 24 calls, of as many sizes.
  * steps:   each of the N is a training step: 24 calls of several sizes, and then a pause.
  *          Many of them come before those that are measured, so that whoever learns steps knows this one.
@@ -83,6 +84,14 @@ static int mixed(long n)
     return failed;
 }
 
+static int look_up(long n, void *handle, const char *name)
+{
+    int failed = 0;
+    for (long i = 0; i < n; i++)
+        failed |= !dlsym(handle, name);
+    return failed;
+}
+
 __attribute__((noinline)) static int make(const char *kind, long n)
 {
     int failed = 0;
@@ -90,6 +99,10 @@ __attribute__((noinline)) static int make(const char *kind, long n)
         return mixed(n);
     if (!strcmp(kind, "steps"))
         return steps(n);
+    if (!strcmp(kind, "look_up"))
+        return look_up(n, dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD), "ncclAllReduce");
+    if (!strcmp(kind, "look_up_other"))
+        return look_up(n, RTLD_DEFAULT, "malloc");
     if (!strcmp(kind, "all_reduce"))
         for (long i = 0; i < n; i++)
             failed |= ncclAllReduce(buffer, buffer, 64, 7, 0, comm, stream);

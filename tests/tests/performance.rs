@@ -105,7 +105,7 @@ fn passed_through(all: &mut BTreeMap<String, f64>) {
     let vendor = null_vendor();
     let count = Count { program: &program, function: Some("measured"), object: Some(LIBRARY) };
     let settings = [("pass_through", "0", "0"), ("telemetry", "1", "0"), ("default", "1", "1")];
-    let kinds: [(&str, u64, u64); 7] = [
+    let kinds: [(&str, u64, u64); 9] = [
         ("all_reduce", 1000, 1),
         ("broadcast", 1000, 1),
         ("send", 1000, 1),
@@ -113,11 +113,13 @@ fn passed_through(all: &mut BTreeMap<String, f64>) {
         ("empty_group", 1000, 2),
         ("mixed", 50, CALLS_OF_STEP),
         ("steps", 50, CALLS_OF_STEP),
+        ("look_up", 1000, 1),
+        ("look_up_other", 1000, 1),
     ];
     for (setting, telemetry, pattern) in settings {
         for (kind, rounds, calls) in kinds {
-            // What telemetry adds to one collective it adds to the others.
-            if setting != "pass_through" && ["broadcast", "empty_group"].contains(&kind) {
+            // What telemetry adds to one collective it adds to the others, and nothing to a look-up.
+            if setting != "pass_through" && ["broadcast", "empty_group", "look_up", "look_up_other"].contains(&kind) {
                 continue;
             }
             // A step's pauses take time, and only the rhythm cares for them.
@@ -135,15 +137,22 @@ fn passed_through(all: &mut BTreeMap<String, f64>) {
 }
 
 /// The library's own part of a compressed AllReduce of one rank, on the emulator: with two ranks everything is exchanged
-/// at once, with four it is scattered and gathered.
+/// at once, with four it is scattered and gathered, on two nodes of two summed up within them before, or all of that captured.
 fn compressed(all: &mut BTreeMap<String, f64>) {
-    for (shape, ranks) in [("one_shot", 2), ("two_shot", 4)] {
+    let shapes = [
+        ("one_shot", 2, "group", "1"),
+        ("two_shot", 4, "group", "1"),
+        ("three_shot", 4, "group", "2"),
+        ("captured", 4, "captured", "1"),
+    ];
+    for (shape, ranks, how, per_node) in shapes {
         let program = CProgram::linked("compressed_calls.c").flag(format!("-DRANKS={ranks}")).build();
         let count = Count { program: &program, function: Some("in_groups"), object: Some(LIBRARY) };
         let calls = |calls: u64| {
-            count.of(["group", &calls.to_string()], |run| {
+            count.of([how, &calls.to_string()], |run| {
                 let run = run.library_dir(emulator_dir()).preload(interposer());
                 let run = planned(run).env("AIRAMP_MIN_BYTES", "4096").env("AIRAMP_ARENA_BYTES", "4194304");
+                let run = run.env("AIRAMP_RANKS_PER_NODE", per_node);
                 // Valgrind has no room for devices as large as the emulator's usually are.
                 let run = run.env("AIRAMP_EMU_MEMORY_BYTES", "67108864").env("AIRAMP_EMU_RACECHECK", "0");
                 // Which calls are timed depends on the time.

@@ -239,8 +239,8 @@ fn on_a_bare_node(script: &str) -> Option<String> {
     let node = "mount -t tmpfs none /run; mkdir /run/bin; cp \"$@\" /run/bin; cd /run
         mount -t tmpfs none /tmp; mount -t tmpfs none /dev/shm\n";
     let run = Run::new("unshare").args(["--mount", "bash", "-euc", &format!("{node}{script}"), "bash"]);
-    let ours = package_dir().join("../deploy/slurm/airamp-node");
-    let outcome = run.args([ours, airamp(), airampd()]).env("AIRAMP_CONFIG", "/run/airamp.conf").run();
+    let ours = ["airamp-node", "airamp-epilog"].map(|name| package_dir().join("../deploy/slurm").join(name));
+    let outcome = run.args(ours).args([airamp(), airampd()]).env("AIRAMP_CONFIG", "/run/airamp.conf").run();
     Some(outcome.assert_success().stdout_text())
 }
 
@@ -279,6 +279,29 @@ PYTHON
     let Some(said) = on_a_bare_node(script) else { return };
     assert!(script.contains(GONE));
     assert_eq!(said, "3\n2\n1\n", "another's file, its own, the empty folder");
+}
+
+#[test]
+fn no_link_of_a_user_leads_the_epilog_to_files_of_root() {
+    let script = r#"
+        user=$(id -u games)
+        mkdir "/dev/shm/airamp-$user" /run/of-root
+        python3 - "/dev/shm/airamp-$user/4194304-1.airamp" /run/of-root/4194304-1.airamp <<'PYTHON'
+import os, struct, sys
+head = bytearray(1024)
+struct.pack_into("<Q", head, 176, os.stat("/proc/self/ns/pid").st_ino)
+head[320:322] = b"17"
+for name in sys.argv[1:]:
+    open(name, "wb").write(head)
+PYTHON
+        python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("/run/of-root/4194304.sock")'
+        ln -s /run/of-root "/tmp/airamp-$user"
+        chown -hR "$user" "/dev/shm/airamp-$user" "/tmp/airamp-$user"
+        SLURM_JOB_ID=17 SLURM_JOB_UID=$user bin/airamp-epilog
+        ls /run/of-root; find /dev/shm -name '*.airamp'"#;
+    let Some(said) = on_a_bare_node(script) else { return };
+    assert!(script.contains(GONE));
+    assert_eq!(said, "4194304-1.airamp\n4194304.sock\n", "root's are there, the user's own is gone");
 }
 
 #[test]

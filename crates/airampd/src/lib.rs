@@ -32,7 +32,7 @@ use arguments::Arguments;
 use board::Board;
 use configuration::{Configuration, Evidence};
 use failure::Failure;
-pub use server::query;
+pub use server::{host, query};
 
 /// The program.
 pub fn run() -> ExitCode {

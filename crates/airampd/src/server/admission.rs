@@ -1,12 +1,11 @@
 //! Whether a question is answered at all: its method, its length, the host it was meant for, the token.
 //! The path is known here only as open or not.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
+use super::host;
 use crate::token::Token;
 
 /// Paths and queries of ours are a tenth of it.
@@ -63,20 +62,7 @@ fn check_host(question: &Parts, loopback: bool) -> Result<(), Refusal> {
         (None, _) if question.version == Version::HTTP_10 => return Ok(()),
         _ => return Err(Refusal::Malformed),
     };
-    if loopback && !is_loopback_name(host) { Err(Refusal::Misdirected) } else { Ok(()) }
-}
-
-fn is_loopback_name(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    let is_address = name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
-    is_address
-        || name == "localhost"
-        || name.ends_with(".localhost")
-        || name == Ipv4Addr::LOCALHOST.to_string()
+    if loopback && !host::is_of_loopback(host) { Err(Refusal::Misdirected) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -115,6 +101,10 @@ mod tests {
             "10.0.0.1",
             "",
             "[::2]",
+            "[::1].evil.example",
+            "localhost:.evil.example",
+            "localhost:9090.evil.example",
+            "[::1",
         ] {
             assert_eq!(on_loopback(host), Err(Refusal::Misdirected), "{host}");
         }

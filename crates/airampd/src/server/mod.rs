@@ -3,6 +3,7 @@
 
 mod admission;
 mod answers;
+pub mod host;
 pub mod query;
 mod room;
 mod socket;
