@@ -137,7 +137,7 @@ fn a_call_allocates_nothing_and_takes_no_mutex_of_the_c_library() {
 #[test]
 fn a_compressed_call_allocates_nothing_and_takes_no_mutex_of_the_c_library() {
     let program = CProgram::linked("compressed_calls.c").build();
-    for kind in ["group", "threads"] {
+    for kind in ["group", "captured", "threads"] {
         // Enough that some are timed, too.
         let run = Run::new(&program).args([kind, "300"]).library_dir(emulator_dir()).preload(interposer());
         let run = planned(run).env("AIRAMP_MIN_BYTES", "4096");

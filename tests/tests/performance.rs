@@ -18,6 +18,8 @@ use std::process::Command;
 const TOLERANCE: f64 = 5.0;
 const LIBRARY: &str = "libairamp_accel";
 const CALLS_OF_STEP: u64 = 24;
+/// What telemetry adds to one collective it adds to the others, and nothing to a look-up: not measured with it.
+const ONCE: [&str; 4] = ["broadcast", "empty_group", "look_up", "look_up_other"];
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Baseline {
@@ -118,8 +120,7 @@ fn passed_through(all: &mut BTreeMap<String, f64>) {
     ];
     for (setting, telemetry, pattern) in settings {
         for (kind, rounds, calls) in kinds {
-            // What telemetry adds to one collective it adds to the others, and nothing to a look-up.
-            if setting != "pass_through" && ["broadcast", "empty_group", "look_up", "look_up_other"].contains(&kind) {
+            if setting != "pass_through" && ONCE.contains(&kind) {
                 continue;
             }
             // A step's pauses take time, and only the rhythm cares for them.

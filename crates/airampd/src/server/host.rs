@@ -25,5 +25,6 @@ fn is_of_a_name(byte: u8) -> bool {
 
 /// `:` alone is allowed too.
 fn is_port_or_nothing(rest: &str) -> bool {
-    rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+    rest.is_empty()
+        || rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
