@@ -201,7 +201,12 @@ fn an_arrangement_that_fails_is_left_out_and_the_others_are_measured() {
         "{trial}"
     );
     assert!(trial["seconds"]["two, scatter and gather"].is_number(), "{trial}");
-    assert!(trial["seconds"]["pairs"].is_null(), "{trial}");
+    for way in ["pairs", "pairs at once", "pairs at once, beside"] {
+        assert!(trial["seconds"][way].is_null(), "{way}: {trial}");
+    }
+    // Messages that have run alone leave their kernel's stack to those beside a Reduce.
+    let first_use = |way: &str| outcome.stdout_text().find(&format!("use of: {way}  ")).expect(way);
+    assert!(first_use("a reduce beside") < first_use("one communicator"), "{outcome}");
 }
 
 /// The first try is cut off and leaves its rate, the second falls short, and the one with more iterations counts.
