@@ -239,6 +239,7 @@ SECTIONS = {
     "ddp": ddp,
     "compressed": compressed,
     "unshaped": compressed,
+    "errors": compressed,
     "kernels": kernels,
     "convergence": convergence,
     "training": training,
@@ -273,7 +274,7 @@ def shortened(key, part):
     """A part's result in a dozen words, from its numbers."""
     if part is None:
         return ""
-    if key in ("compressed", "unshaped"):
+    if key in ("compressed", "unshaped", "errors"):
         return of_jobs(part)
     if key == "kernels" and part.get("rates"):
         least = min(part["rates"], key=lambda one: one["percent"])
