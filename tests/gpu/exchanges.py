@@ -27,7 +27,8 @@ MB = 1e6
 TWO = ("once, one communicator", "once, two in turn")
 # Those with a Reduce first: once messages have run alone, their kernel's stack is there for all.
 MORE = (
-    "a reduce beside", "a reduce beside, one group", "one communicator", "two, chunks in turn", "two, scatter and gather",
+    "a reduce beside", "a reduce beside, one group", "a reduce beside, two in turn",
+    "one communicator", "two, chunks in turn", "two, scatter and gather",
     "pairs", "pairs at once", "pairs at once, beside", "pairs, beside", "shared pairs",
 )  # fmt: skip
 # Communicators without which a way is left out.
@@ -129,7 +130,7 @@ class Trial:
         vendor, seconds = median(self.times["vendor"] or [0]), median(self.times[name])
         rounds = len(self.times[name])
         gain = f"{vendor / seconds:5.2f}x"
-        print(f"{self.count:5}  {self.chunk >> 20:5}  {name:26} {seconds * 1e3:9.2f} ms  {gain}  of {rounds}", flush=True)
+        print(f"{self.count:5}  {self.chunk >> 20:5}  {name:28} {seconds * 1e3:9.2f} ms  {gain}  of {rounds}", flush=True)
 
     def judge(self):
         self.keep()
@@ -152,7 +153,7 @@ class Trial:
 def conduct(arguments):
     part = suite_part.Part("exchanges", arguments)
     part.put(trials=[], size=arguments.size << 20, rate=arguments.rate)
-    print(f"ranks  chunk  {'arrangement':26} {'time':>12}  of the vendor's")
+    print(f"ranks  chunk  {'arrangement':28} {'time':>12}  of the vendor's")
     for mib in map(int, arguments.chunks.split(",")):
         for count in map(int, arguments.ranks.split(",")):
             trial = Trial(part, count, mib << 20, arguments)

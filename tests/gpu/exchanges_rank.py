@@ -70,6 +70,7 @@ class Lane:
     def __init__(self, rank, chunk):
         self.stream, self.scattered, self.gathered = rank.stream_of_its_own(), rank.event(), rank.event()
         self.out, self.arrived, self.shard, self.whole = (rank.buffer(chunk) for _ in range(4))
+        self.little = rank.buffer(16)
         # What a pair gathers: a shard of each, or, of two ranks, the whole of each.
         size = 2 * chunk // (1 if ranks.SIZE == 2 else ranks.SIZE)
         self.landings = [rank.buffer(size) for _ in range(ranks.SIZE - 1)]
@@ -110,9 +111,9 @@ class Rank(grid_rank.Rank):
         # All of one size, so that no more is sent than a compressed call would send.
         self.chunk = -(-packets // self.chunks // (ranks.SIZE * 256)) * ranks.SIZE * 256
         self.lanes = [Lane(self, self.chunk) for _ in range(LANES)]
-        # Of each turn of pairs, and when it is done; when all may begin; a byte to reduce.
+        # Of each turn of pairs, and when it is done; when all may begin.
         self.turns = [(self.stream_of_its_own(), self.event()) for _ in range(ranks.SIZE - 1)]
-        self.begun, self.little = self.event(), self.buffer(16)
+        self.begun = self.event()
         self.numbers(size, "float16")
         return {}
 
@@ -171,7 +172,7 @@ class Rank(grid_rank.Rank):
         """NCCL runs all of a group in the kernel of its first collective that has one of its own (the protocol LL, which few bytes take),
         and only messages alone in theirs, whose larger stack takes device memory for every thread that can be resident."""
         self.ops.ncclGroupStart()
-        self.ops.ncclReduce(self.little, self.little, 1, UINT8, SUM, 0, self.made[comm], stream)
+        self.ops.ncclReduce(lane.little, lane.little, 1, UINT8, SUM, 0, self.made[comm], stream)
         self.messages(comm, lane, stream)
         self.ops.ncclGroupEnd()
 
@@ -259,10 +260,11 @@ class Rank(grid_rank.Rank):
 
         both = [[on(self.messages, comm), on(self.gather, comm)] for comm in ("first", "second")]
         once = [[on(self.whole, comm)] for comm in ("first", "second")]
-        gather, beside = on(self.gather, "first"), on(self.messages_beside_a_reduce, "first")
+        gather, beside = on(self.gather, "first"), [on(self.messages_beside_a_reduce, comm) for comm in ("first", "second")]
         ways = {
-            "a reduce beside": lambda: self.in_turn(chunks, beside, gather),
-            "a reduce beside, one group": lambda: self.together(chunks, beside, gather),
+            "a reduce beside": lambda: self.in_turn(chunks, beside[0], gather),
+            "a reduce beside, one group": lambda: self.together(chunks, beside[0], gather),
+            "a reduce beside, two in turn": lambda: self.alternating(chunks, [[scatter, way[1]] for scatter, way in zip(beside, both)]),
             "one communicator": lambda: self.in_turn(chunks, *both[0]),
             "two, chunks in turn": lambda: self.alternating(chunks, both),
             "two, scatter and gather": lambda: self.side_by_side(chunks, both[1][0], gather),
