@@ -69,7 +69,10 @@ class Trial:
                     self.communicators(job)
                     rate = self.arguments.rate
                     with loopback.Shaped(rate) if rate else contextlib.nullcontext():
-                        return self.measure(job)
+                        self.measure(job)
+                if job.forced:
+                    ranks.fresh_mps()
+                return
             except ranks.Ended as ended:
                 self.failed[self.doing] = str(ended)
                 self.part.say(f"{self}: {self.doing} FAILED: {ended}")
