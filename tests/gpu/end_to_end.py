@@ -120,6 +120,7 @@ def conduct(arguments):
             part.check(f"{wire}: trained", None, str(why))
         except ranks.Ended as ended:
             part.check(f"{wire}: trained", False, str(ended))
+            ranks.fresh_mps()
     return part.end()
 
 

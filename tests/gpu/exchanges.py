@@ -6,8 +6,11 @@ A trial, not a test: it says which arrangement is worth building before anything
 that each figure is the most that the arrangement could give. `vendor` is NCCL's AllReduce of a 16-bit tensor, `fp8` its
 AllReduce of as many bytes as ours. The others exchange 1.016 bytes for each element, in chunks: a scatter by Send and Recv
 and a gather by AllGather on one communicator, as the library does; on two, so that two of NCCL's threads serve the
-sockets; the scatter by AllGathers of pairs of ranks instead of messages. Two ranks exchange everything once.
+sockets; the scatter by AllGathers of pairs of ranks instead of messages, one pair after the other or on streams of their own. Two ranks
+exchange everything once.
 Memory: free device memory before and after a communicator, divided by the number of ranks; that of the first one includes 2 MiB of buffers.
+What NCCL's messages take of it is the stack of their kernel (beside each line: the context's limit), so they come first in a group with a
+Reduce of one byte, in whose kernel, of a smaller stack, NCCL then runs the whole group.
 One that fails or hangs is said so, and left out: the others go on in a fresh job.
 Runs on the emulator too (docs/gpu-tests.md, `grid.py`). Exit status: 0 measured, 1 something failed, 77 no GPU.
 """
@@ -22,10 +25,15 @@ from suite_part import median
 
 MB = 1e6
 TWO = ("once, one communicator", "once, two in turn")
-MORE = ("one communicator", "two, chunks in turn", "two, scatter and gather", "pairs", "pairs, beside", "shared pairs")
+# Those with a Reduce first: once messages have run alone, their kernel's stack is there for all.
+MORE = (
+    "a reduce beside", "a reduce beside, one group", "a reduce beside, two in turn",
+    "one communicator", "two, chunks in turn", "two, scatter and gather",
+    "pairs", "pairs at once", "pairs at once, beside", "pairs, beside", "shared pairs",
+)  # fmt: skip
 # Communicators without which a way is left out.
 PAIRS, SHARED = "pairs of ranks", "pairs of ranks, shared"
-NEEDS = {"pairs": PAIRS, "pairs, beside": PAIRS, "shared pairs": SHARED}
+NEEDS = {**dict.fromkeys((way for way in MORE if way.startswith("pairs")), PAIRS), "shared pairs": SHARED}
 # Without these there is nothing to compare.
 MUST = ("start", "first", "room", "second", "vendor")
 # Seconds: what a rank may take to answer, and what a job takes at least.
@@ -61,7 +69,10 @@ class Trial:
                     self.communicators(job)
                     rate = self.arguments.rate
                     with loopback.Shaped(rate) if rate else contextlib.nullcontext():
-                        return self.measure(job)
+                        self.measure(job)
+                if job.forced:
+                    ranks.fresh_mps()
+                return
             except ranks.Ended as ended:
                 self.failed[self.doing] = str(ended)
                 self.part.say(f"{self}: {self.doing} FAILED: {ended}")
@@ -88,12 +99,14 @@ class Trial:
     def step(self, job, name, request, shown=None):
         """What it took: seconds, and bytes per rank."""
         self.doing = name
-        before = job.ask({"do": "free"}, only=0)[0]["free"]
+        before = job.ask({"do": "free"}, only=0)[0]
         answers = job.ask(request)
-        after = job.ask({"do": "free"}, only=0)[0]["free"]
-        cost = {"seconds": max(a.get("seconds", 0) for a in answers), "bytes": (before - after) / ranks.on_the_first_card(self.count)}
+        after = job.ask({"do": "free"}, only=0)[0]
+        taken = (before["free"] - after["free"]) / ranks.on_the_first_card(self.count)
+        cost = {"seconds": max(a.get("seconds", 0) for a in answers), "bytes": taken, "stack": after["stack"]}
         if self.costs.setdefault(shown or name, cost) is cost:
-            print(f"       {shown or name:42} {cost['bytes'] / MB:8.1f} MB a rank  {cost['seconds'] * 1e3:9.1f} ms", flush=True)
+            told = f"{cost['bytes'] / MB:8.1f} MB a rank  {cost['seconds'] * 1e3:9.1f} ms  stack {cost['stack']}"
+            print(f"       {shown or name:42} {told}", flush=True)
         self.keep()
 
     def measure(self, job):
@@ -120,7 +133,7 @@ class Trial:
         vendor, seconds = median(self.times["vendor"] or [0]), median(self.times[name])
         rounds = len(self.times[name])
         gain = f"{vendor / seconds:5.2f}x"
-        print(f"{self.count:5}  {self.chunk >> 20:5}  {name:26} {seconds * 1e3:9.2f} ms  {gain}  of {rounds}", flush=True)
+        print(f"{self.count:5}  {self.chunk >> 20:5}  {name:28} {seconds * 1e3:9.2f} ms  {gain}  of {rounds}", flush=True)
 
     def judge(self):
         self.keep()
@@ -143,7 +156,7 @@ class Trial:
 def conduct(arguments):
     part = suite_part.Part("exchanges", arguments)
     part.put(trials=[], size=arguments.size << 20, rate=arguments.rate)
-    print(f"ranks  chunk  {'arrangement':26} {'time':>12}  of the vendor's")
+    print(f"ranks  chunk  {'arrangement':28} {'time':>12}  of the vendor's")
     for mib in map(int, arguments.chunks.split(",")):
         for count in map(int, arguments.ranks.split(",")):
             trial = Trial(part, count, mib << 20, arguments)

@@ -13,8 +13,9 @@ import ranks
 from grid_rank import INT, POINTER, SIZE_T, Library
 from suite_part import median
 
-UINT8, FLOAT8_E4M3 = 1, 10
+UINT8, FLOAT8_E4M3, SUM = 1, 10, 0
 LANES = 2
+STACK_SIZE = 0
 UNDEFINED = -(1 << 31)
 
 CUDA = {
@@ -38,11 +39,18 @@ class Config(ctypes.Structure):
 NCCL = {
     "ncclCommSplit": [POINTER, INT, INT, ctypes.POINTER(POINTER), ctypes.POINTER(Config)],
     "ncclAllGather": [POINTER, POINTER, SIZE_T, INT, POINTER, POINTER],
+    "ncclReduce": [POINTER, POINTER, SIZE_T, INT, INT, INT, POINTER, POINTER],
     "ncclSend": [POINTER, SIZE_T, INT, INT, POINTER, POINTER],
     "ncclRecv": [POINTER, SIZE_T, INT, INT, POINTER, POINTER],
     "ncclGroupStart": [],
     "ncclGroupEnd": [],
 }
+
+
+def stack_limit():
+    """Bytes of the context for a thread's stack, which a kernel that wants more raises for good; None on the emulator."""
+    size, ask = SIZE_T(), getattr(ctypes.CDLL("libcuda.so.1"), "cuCtxGetLimit", None)
+    return size.value if ask and ask(ctypes.byref(size), STACK_SIZE) == 0 else None
 
 
 def partner(rank, turn, size):
@@ -60,11 +68,9 @@ class Lane:
     """What one chunk needs: buffers, a stream, and an event for each half of the exchange."""
 
     def __init__(self, rank, chunk):
-        self.stream, self.scattered, self.gathered = POINTER(), POINTER(), POINTER()
-        rank.cuda.cuStreamCreate(ctypes.byref(self.stream), 1)
-        for event in (self.scattered, self.gathered):
-            rank.more.cuEventCreate(ctypes.byref(event), NO_TIMING)
+        self.stream, self.scattered, self.gathered = rank.stream_of_its_own(), rank.event(), rank.event()
         self.out, self.arrived, self.shard, self.whole = (rank.buffer(chunk) for _ in range(4))
+        self.little = rank.buffer(16)
         # What a pair gathers: a shard of each, or, of two ranks, the whole of each.
         size = 2 * chunk // (1 if ranks.SIZE == 2 else ranks.SIZE)
         self.landings = [rank.buffer(size) for _ in range(ranks.SIZE - 1)]
@@ -75,7 +81,17 @@ class Rank(grid_rank.Rank):
         super().__init__()
         self.more = Library("libcuda.so.1", CUDA)
         self.ops = Library(grid_rank.nccl_file(), NCCL)
-        self.lanes, self.chunk, self.chunks, self.made = [], None, None, {}
+        self.lanes, self.turns, self.chunk, self.chunks, self.made = [], [], None, None, {}
+
+    def stream_of_its_own(self):
+        stream = POINTER()
+        self.cuda.cuStreamCreate(ctypes.byref(stream), 1)
+        return stream
+
+    def event(self):
+        event = POINTER()
+        self.more.cuEventCreate(ctypes.byref(event), NO_TIMING)
+        return event
 
     def buffer(self, size):
         place = POINTER()
@@ -86,7 +102,7 @@ class Rank(grid_rank.Rank):
         self.wait()
         free, total = SIZE_T(), SIZE_T()
         self.more.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-        return {"free": free.value}
+        return {"free": free.value, "stack": stack_limit()}
 
     def room(self, chunk, size):
         """The lanes, for chunks of at most about so many bytes, and the tensor that the vendor sums."""
@@ -95,6 +111,9 @@ class Rank(grid_rank.Rank):
         # All of one size, so that no more is sent than a compressed call would send.
         self.chunk = -(-packets // self.chunks // (ranks.SIZE * 256)) * ranks.SIZE * 256
         self.lanes = [Lane(self, self.chunk) for _ in range(LANES)]
+        # Of each turn of pairs, and when it is done; when all may begin.
+        self.turns = [(self.stream_of_its_own(), self.event()) for _ in range(ranks.SIZE - 1)]
+        self.begun = self.event()
         self.numbers(size, "float16")
         return {}
 
@@ -149,6 +168,27 @@ class Rank(grid_rank.Rank):
             self.ops.ncclRecv(at[1], shard, UINT8, source, self.made[comm], stream)
         self.ops.ncclGroupEnd()
 
+    def messages_beside_a_reduce(self, comm, lane, stream):
+        """NCCL runs all of a group in the kernel of its first collective that has one of its own (the protocol LL, which few bytes take),
+        and only messages alone in theirs, whose larger stack takes device memory for every thread that can be resident."""
+        self.ops.ncclGroupStart()
+        self.ops.ncclReduce(lane.little, lane.little, 1, UINT8, SUM, 0, self.made[comm], stream)
+        self.messages(comm, lane, stream)
+        self.ops.ncclGroupEnd()
+
+    def by_pairs_at_once(self, comm, lane, stream):
+        """As by_pairs, with a stream for each turn: its order is the same on all ranks, whichever share a queue of the device."""
+        shard, pairs = self.chunk // ranks.SIZE, self.made[comm]
+        self.more.cuEventRecord(self.begun, stream)
+        self.ops.ncclGroupStart()
+        for other, landing, (own, _) in zip(pairs, lane.landings, self.turns):
+            self.more.cuStreamWaitEvent(own, self.begun, 0)
+            self.ops.ncclAllGather(POINTER(lane.out.value + other * shard), landing, shard, UINT8, pairs[other], own)
+        self.ops.ncclGroupEnd()
+        for own, done in self.turns:
+            self.more.cuEventRecord(done, own)
+            self.more.cuStreamWaitEvent(stream, done, 0)
+
     def by_pairs(self, comm, lane, stream):
         """What goes to a rank, gathered with what comes from it: both send a shard, and nothing else."""
         shard, pairs = self.chunk // ranks.SIZE, self.made[comm]
@@ -167,6 +207,16 @@ class Rank(grid_rank.Rank):
                 scatter(self.lanes[place % LANES], self.stream)
             if place > 0:
                 gather(self.lanes[(place - 1) % LANES], self.stream)
+
+    def together(self, chunks, scatter, gather):
+        """One stream, a chunk's gather in one group with the next one's scatter."""
+        for place in range(chunks + 1):
+            self.ops.ncclGroupStart()
+            if place < chunks:
+                scatter(self.lanes[place % LANES], self.stream)
+            if place > 0:
+                gather(self.lanes[(place - 1) % LANES], self.stream)
+            self.ops.ncclGroupEnd()
 
     def side_by_side(self, chunks, scatter, gather):
         """All scatters on one stream, all gathers on another."""
@@ -210,13 +260,18 @@ class Rank(grid_rank.Rank):
 
         both = [[on(self.messages, comm), on(self.gather, comm)] for comm in ("first", "second")]
         once = [[on(self.whole, comm)] for comm in ("first", "second")]
-        gather = on(self.gather, "first")
+        gather, beside = on(self.gather, "first"), [on(self.messages_beside_a_reduce, comm) for comm in ("first", "second")]
         ways = {
+            "a reduce beside": lambda: self.in_turn(chunks, beside[0], gather),
+            "a reduce beside, one group": lambda: self.together(chunks, beside[0], gather),
+            "a reduce beside, two in turn": lambda: self.alternating(chunks, [[scatter, way[1]] for scatter, way in zip(beside, both)]),
             "one communicator": lambda: self.in_turn(chunks, *both[0]),
             "two, chunks in turn": lambda: self.alternating(chunks, both),
             "two, scatter and gather": lambda: self.side_by_side(chunks, both[1][0], gather),
             "pairs": lambda: self.in_turn(chunks, on(self.by_pairs, "pairs"), gather),
             "pairs, beside": lambda: self.side_by_side(chunks, on(self.by_pairs, "pairs"), gather),
+            "pairs at once": lambda: self.in_turn(chunks, on(self.by_pairs_at_once, "pairs"), gather),
+            "pairs at once, beside": lambda: self.side_by_side(chunks, on(self.by_pairs_at_once, "pairs"), gather),
             "shared pairs": lambda: self.in_turn(chunks, on(self.by_pairs, "shared pairs"), gather),
             "once, one communicator": lambda: self.alternating(chunks, [once[0], once[0]]),
             "once, two in turn": lambda: self.alternating(chunks, once),

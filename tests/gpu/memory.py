@@ -148,6 +148,8 @@ def measure_pair(part, jobs, count):
             if not right:
                 print("\n".join(job.complaints()), flush=True)
         jobs.pop((count, how)).close()
+        if job.forced:
+            ranks.fresh_mps()
     part.put(stages={**part.data["stages"], str(count): pair})
     summary(part, count, *pair)
 
@@ -171,6 +173,8 @@ def conduct(arguments):
                 part.check(f"{count} ranks: measured", False, str(ended))
                 for key in [key for key in jobs if key[0] == count]:
                     jobs.pop(key).close()
+                # The others have not touched the GPU yet.
+                ranks.fresh_mps()
     finally:
         for job in jobs.values():
             job.close()

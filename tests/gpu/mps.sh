@@ -26,8 +26,8 @@ start_mps() {
         # Its clients number the cards that it was given from 0 on.
         CUDA_VISIBLE_DEVICES=$(seq -s, 0 $((cards - 1)))
     else
+        echo "no MPS: the ranks take turns; $(tail -qn 2 "$1"/mps-log/*.log 2>/dev/null | cut -c -200)" >&2
         unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-        echo "no MPS: the ranks take turns" >&2
     fi
 }
 

@@ -94,6 +94,8 @@ class Ranks:
         self.common, self.shares_gpu = common or {}, shares_gpu
         # Short, as it may hold a socket.
         self.folder = tempfile.mkdtemp(prefix="airamp-ranks-", dir="/tmp")
+        # Whether one did not end by itself: whoever starts others has a fresh_mps() first.
+        self.forced = False
         self.answers = [queue.Queue() for _ in range(count)]
         self.processes = []
         shared = self.environment(count, settings or {})
@@ -246,6 +248,7 @@ class Ranks:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
+                self.forced = True
                 process.kill()
                 process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -227,11 +227,11 @@ def exchanges(part, name):
             lines.append((one["ranks"], one["chunk"] >> 20, way, f"{seconds * 1e3:.1f}", gain))
         lines += [(one["ranks"], one["chunk"] >> 20, way, "failed", "–") for way in one["failed"]]
         costs += [
-            (one["ranks"], one["chunk"] >> 20, what, f"{cost['bytes'] / 1e6:.1f}", f"{cost['seconds'] * 1e3:.0f}")
+            (one["ranks"], one["chunk"] >> 20, what, f"{cost['bytes'] / 1e6:.1f}", cost.get("stack") or "–", f"{cost['seconds'] * 1e3:.0f}")
             for what, cost in one["costs"].items()
         ]
     text = rows(("ranks", "MiB in a chunk", "arrangement", "ms", "of NCCL's AllReduce"), lines)
-    return text + rows(("ranks", "MiB in a chunk", "first", "MB a rank", "ms"), costs)
+    return text + rows(("ranks", "MiB in a chunk", "first", "MB a rank", "stack limit", "ms"), costs)
 
 
 SECTIONS = {
@@ -239,6 +239,7 @@ SECTIONS = {
     "ddp": ddp,
     "compressed": compressed,
     "unshaped": compressed,
+    "errors": compressed,
     "kernels": kernels,
     "convergence": convergence,
     "training": training,
@@ -273,7 +274,7 @@ def shortened(key, part):
     """A part's result in a dozen words, from its numbers."""
     if part is None:
         return ""
-    if key in ("compressed", "unshaped"):
+    if key in ("compressed", "unshaped", "errors"):
         return of_jobs(part)
     if key == "kernels" and part.get("rates"):
         least = min(part["rates"], key=lambda one: one["percent"])

@@ -224,6 +224,7 @@ def conduct(arguments):
             good, found, numbers = globals()[f"part_{name}"](arguments)
         except ranks.Ended as why:
             good, found, numbers = False, str(why), {}
+            ranks.fresh_mps()
         except loopback.NotShaped as why:
             good, found, numbers = None, str(why), {}
         part.put(parts={**part.data["parts"], name: numbers})

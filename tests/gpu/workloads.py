@@ -128,6 +128,7 @@ def run_cases(part, arguments, cases, reserve):
                 for job in jobs.values():
                     job.kill()
                     job.close()
+                ranks.fresh_mps()
                 jobs = start()
                 continue
             judge(part, case, found[case])
@@ -285,6 +286,7 @@ def conduct(arguments):
             runs[name]()
         except ranks.Ended as ended:
             part.check(name, False, str(ended)[:1500])
+            ranks.fresh_mps()
     return part.end()
 
 

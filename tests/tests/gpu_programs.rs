@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use airamp_tests::gpu::{
-    NO_GPU, emulated, json, made_up, packed, program, verdicts, with_airamp, with_stand_ins,
+    NO_GPU, emulated, folder, json, made_up, packed, program, verdicts, with_airamp, with_stand_ins,
 };
 use airamp_tests::packages::have;
 use airamp_tests::{End, Outcome, artifacts};
@@ -89,6 +89,28 @@ fn what_lacked_time_is_skipped_and_no_failure() {
         let part = json(&out.path().join(format!("{name}.json")));
         let found = verdicts(&part);
         assert!(found.contains(&"skipped") && !found.contains(&"FAILED"), "{part}");
+    }
+}
+
+/// Its server may be wedged for the jobs behind it.
+#[test]
+fn a_job_that_ends_is_followed_by_a_fresh_daemon_of_mps() {
+    if !have(&["python3", "bash", "setsid"]) {
+        return;
+    }
+    for (words, ends) in [("memory", "all_reduce"), ("tuning --parts small,missing", "small")] {
+        let work = tempfile::tempdir().expect("a temporary folder");
+        let run = with_stand_ins(emulated("with_mps", &artifacts::folder()), work.path());
+        let run = run.arg("python3").arg(folder().join("stand-ins/conduct.py")).args(words.split(' '));
+        let outcome = run.arg("--output").arg(work.path()).env("ENDS", ends).run();
+        assert_eq!(outcome.end, End::Code(1), "{outcome}");
+        let name = words.split(' ').next().unwrap_or_default();
+        let part = json(&work.path().join(format!("{name}.json")));
+        let found = verdicts(&part);
+        assert_eq!(found[0], "FAILED", "{part}");
+        assert!(found[1..].iter().all(|verdict| *verdict == "ok"), "{part}");
+        let told = fs::read_to_string(work.path().join("mps")).expect("what MPS was told");
+        assert_eq!(told, "start\nquit\nstart\nquit\n", "{words}");
     }
 }
 
@@ -201,7 +223,12 @@ fn an_arrangement_that_fails_is_left_out_and_the_others_are_measured() {
         "{trial}"
     );
     assert!(trial["seconds"]["two, scatter and gather"].is_number(), "{trial}");
-    assert!(trial["seconds"]["pairs"].is_null(), "{trial}");
+    for way in ["pairs", "pairs at once", "pairs at once, beside"] {
+        assert!(trial["seconds"][way].is_null(), "{way}: {trial}");
+    }
+    // Messages that have run alone leave their kernel's stack to those beside a Reduce.
+    let first_use = |way: &str| outcome.stdout_text().find(&format!("use of: {way}  ")).expect(way);
+    assert!(first_use("a reduce beside") < first_use("one communicator"), "{outcome}");
 }
 
 /// The first try is cut off and leaves its rate, the second falls short, and the one with more iterations counts.

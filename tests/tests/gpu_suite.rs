@@ -123,6 +123,8 @@ fn slices_of_a_suite_are_one_report() {
             format!(r#"{{"parts":[{{"name":"{name}","verdict":"ok","seconds":1,"last":"all ok"}}]}}"#);
         fs::write(slice.join("parts.json"), parts).expect("a file");
     }
+    // Of a machine that was taken away while a part wrote it.
+    fs::write(slices.path().join("memory/exchanges.json"), "{").expect("a file");
     let run = program("report.py").arg(slices.path()).arg("--docs").arg(docs.path());
     run.args(["--name", "all"]).run().assert_success();
     let page = fs::read_to_string(docs.path().join("all.md")).expect("the page");
@@ -241,6 +243,20 @@ fn a_suite_takes_away_the_rate_that_a_part_left_and_reports() {
     );
     let pages: Vec<_> = fs::read_dir(work.path().join("docs")).expect("the report").collect();
     assert!(pages.len() >= 2, "{pages:?}");
+}
+
+#[test]
+fn where_mps_serves_nobody_what_it_has_logged_is_said() {
+    if !have(&["python3", "bash", "setsid"]) {
+        return;
+    }
+    let work = tempfile::tempdir().expect("a temporary folder");
+    let run = suite(work.path(), &artifacts::folder(), &["--parts", "exchanges"]);
+    let outcome = with_stand_ins(run, work.path()).env("AIRAMP_EMU_FAIL_ALLOC", "1").run();
+    assert_eq!(outcome.end, End::Code(1), "{outcome}");
+    for said in ["MPS does not work", "cuMemAlloc returned 2", "control.log: serves nobody"] {
+        assert!(outcome.stderr_text().contains(said), "{said}: {outcome}");
+    }
 }
 
 #[test]

@@ -33,12 +33,17 @@ CASE = {"why": [], "digest": "a", "calls": 3, "note": "made up"}
 
 
 class Ranks:
-    """As ranks.Ranks, with nobody behind it."""
+    """As ranks.Ranks, with nobody behind it. ENDS: at the first request of that name they end."""
+
+    forced = False
 
     def __init__(self, script, count, how, *_, **__):
         self.count, self.how = count, how
 
     def ask(self, request, only=None):
+        if request.get("do") == os.environ.get("ENDS", "never"):
+            del os.environ["ENDS"]
+            raise ranks.Ended("made up")
         answer = dict(CASE if "case" in request else ANSWERS[request["do"]])
         if self.how != "compressed" and request.get("do") in ("hello", "train"):
             answer["compressed"] = None
