@@ -199,6 +199,7 @@ impl Bench {
                 saturated: 1,
                 non_finite_blocks: 1,
                 foreign: 0,
+                dry_runs: 0,
             };
             self.report(rank, kind);
             let index = self.index;
