@@ -73,6 +73,11 @@ impl Settled {
                 harmful: false,
             });
         }
+        if self.choice.is_compressed() && self.figure.is_none() {
+            // Whether it pays here nobody can tell: the tuning is of a job whose numbers another rank has.
+            let reason = "the tuning cache of rank 0 has no numbers of it".to_owned();
+            return Some(Change { reason, harmful: false });
+        }
         self.loses(config).or_else(|| self.changed())
     }
 
