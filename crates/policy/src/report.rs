@@ -30,8 +30,15 @@ pub enum ReportKind {
     },
     /// The time of an ordinary call.
     Watch { index: u64, compressed: bool, count: u64, us: f64 },
-    /// Totals since the communicator began, from its compressed calls.
-    Counters { squared_error: f64, signal: f64, saturated: u64, non_finite_blocks: u64, foreign: u64 },
+    /// Totals since the communicator began, from its compressed calls and just so many dry runs.
+    Counters {
+        squared_error: f64,
+        signal: f64,
+        saturated: u64,
+        non_finite_blocks: u64,
+        foreign: u64,
+        dry_runs: u64,
+    },
     /// A call of the class became part of a graph, which from now on repeats it.
     Captured { compressed: bool },
     /// The first eligible call of the class.

@@ -108,9 +108,16 @@ fn a_kind() -> impl Strategy<Value = ReportKind> {
         }),
         (any::<u64>(), any::<bool>(), any::<u64>(), any::<f64>())
             .prop_map(|(index, compressed, count, us)| ReportKind::Watch { index, compressed, count, us }),
-        (any::<[f64; 2]>(), any::<[u64; 3]>()).prop_map(
-            |([squared_error, signal], [saturated, blocks, foreign])| {
-                ReportKind::Counters { squared_error, signal, saturated, non_finite_blocks: blocks, foreign }
+        (any::<[f64; 2]>(), any::<[u64; 4]>()).prop_map(
+            |([squared_error, signal], [saturated, non_finite_blocks, foreign, dry_runs])| {
+                ReportKind::Counters {
+                    squared_error,
+                    signal,
+                    saturated,
+                    non_finite_blocks,
+                    foreign,
+                    dry_runs,
+                }
             }
         ),
         (any::<[u64; 2]>(), any::<[u8; 2]>(), any::<[f64; 4]>(), any::<bool>()).prop_map(

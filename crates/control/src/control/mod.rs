@@ -95,7 +95,7 @@ struct Control {
     connections: HashMap<Token, Connection>,
     /// Accepted, and nothing said yet; oldest first.
     unopened: VecDeque<Token>,
-    /// More to read than one turn allows.
+    /// More to read, or to accept, than one turn allows.
     unfinished: Vec<Token>,
     timers: Timers,
     chairs: HashMap<u64, Chair>,
@@ -160,10 +160,7 @@ impl Control {
                 self.on_event(event);
                 self.work_off();
             }
-            for token in std::mem::take(&mut self.unfinished) {
-                self.read(token);
-                self.work_off();
-            }
+            self.go_on();
             self.take_commands();
             self.take_reports();
             while let Some(alarm) = self.timers.next_due() {
@@ -172,6 +169,18 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// Another turn for those that had more than one allows.
+    fn go_on(&mut self) {
+        for token in std::mem::take(&mut self.unfinished) {
+            if self.listeners.contains_key(&token) {
+                self.accept(token);
+            } else {
+                self.read(token);
+            }
+            self.work_off();
+        }
     }
 
     fn on_event(&mut self, event: &mio::event::Event) {

@@ -23,6 +23,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 /// Reads of one connection before others have their turn.
 const TURN: usize = 8;
+/// Newcomers before others have theirs: strangers may come faster than they are shown out.
+const ADMITTED: usize = 64;
 
 impl Control {
     pub(super) fn listen(&mut self, mut listener: Ours<TcpListener>) {
@@ -34,7 +36,7 @@ impl Control {
     }
 
     pub(super) fn accept(&mut self, token: Token) {
-        loop {
+        for _ in 0..ADMITTED {
             let Some(listener) = self.listeners.get(&token).filter(|listener| listener.is_there()) else {
                 return;
             };
@@ -46,6 +48,7 @@ impl Control {
                 Err(_) => return self.timers.start(Alarm::Accept(token), ACCEPT_AGAIN),
             }
         }
+        self.has_more(token);
     }
 
     fn admit(&mut self, stream: TcpStream, from: SocketAddr) {
@@ -130,7 +133,14 @@ impl Control {
                 Err(error) => return self.lose(token, &error.to_string()),
             }
         }
-        self.unfinished.push(token);
+        self.has_more(token);
+    }
+
+    /// It has its next turn behind the others, and not two of them.
+    fn has_more(&mut self, token: Token) {
+        if !self.unfinished.contains(&token) {
+            self.unfinished.push(token);
+        }
     }
 
     fn take_frames(&mut self, token: Token) {
@@ -262,4 +272,39 @@ fn tune(stream: &TcpStream) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_tcp_keepalive(&keepalive);
     let _ = socket.set_tcp_user_timeout(Some(Duration::from_secs(60)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listening;
+    use crate::mailbox::{self, Mailbox};
+    use crate::options::{Log, Options, Timeouts};
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    #[test]
+    fn strangers_that_come_without_end_leave_others_their_turn() {
+        const STRANGERS: usize = 300;
+        let (write, read) = mailbox::waker().unwrap();
+        let mailbox = Arc::new(Mailbox::new(write));
+        let timeouts = Timeouts { consensus: SILENCE, doubt: SILENCE };
+        let log = Log { warn: |_| {}, info: |_| {}, debug: |_| {} };
+        let mut control = Control::new(Options::new(timeouts, "", log), Arc::clone(&mailbox), read).unwrap();
+        let (address, listener) = listening::on(&mailbox, Ipv4Addr::LOCALHOST.into()).unwrap();
+        control.listen(listener.unwrap());
+        let listener = *control.listeners.keys().next().unwrap();
+        let came: Vec<_> = (0..STRANGERS).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        let (mut turns, before) = (0, control.tokens);
+        control.accept(listener);
+        while !control.unfinished.is_empty() {
+            // As an event says that there are more.
+            control.accept(listener);
+            assert!(control.unfinished.len() <= 1, "one turn at a time, however often it is told");
+            control.go_on();
+            turns += 1;
+        }
+        assert_eq!(control.tokens - before, came.len());
+        assert!(turns >= STRANGERS / ADMITTED / 2, "{turns}");
+    }
 }

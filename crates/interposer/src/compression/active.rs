@@ -187,7 +187,7 @@ impl Active {
         entry: Entry,
         standing: Standing,
     ) -> Result<Decision, Failure> {
-        self.measuring.poll(&self.lane);
+        self.measuring.poll(&self.lane, self.trials.count());
         self.measuring.see(candidate.class);
         tell_what_fits(self, self.measuring.slot());
         match entry {
@@ -262,7 +262,7 @@ impl Active {
     /// Begins to time a call of the vendor's, if it is its turn.
     fn watch(&self, operation: &Operation, class: Class, standing: Standing) -> Option<usize> {
         let Standing { index, captured, alone } = standing;
-        let watched = Watched { class, index, compressed: false };
+        let watched = Watched { class, index, compressed: false, dry_runs: self.trials.count() };
         let due = alone && !captured && is_due(index);
         due.then(|| self.measuring.start_watch(&self.lane, watched, operation)).flatten()
     }
@@ -284,7 +284,8 @@ impl Active {
 
     /// Begins to time a compressed call that is about to be posted, if it is `alone` and its turn; where.
     pub(super) fn observe(&self, operation: &Operation, fast: &FastCall, alone: bool) -> Option<usize> {
-        let watched = Watched { class: fast.class, index: fast.index, compressed: true };
+        let dry_runs = self.trials.count();
+        let watched = Watched { class: fast.class, index: fast.index, compressed: true, dry_runs };
         let due = alone && fast.trial.is_none() && fast.is_watched();
         due.then(|| self.measuring.start_watch(&self.lane, watched, operation)).flatten()
     }

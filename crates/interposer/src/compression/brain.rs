@@ -254,7 +254,7 @@ fn without_key(plan: &Plan) -> Plan {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use airamp_agreement::VENDOR_PLAN;
     use airamp_policy::{Class, Element, Entry};
@@ -377,6 +377,10 @@ mod tests {
         assert_ne!(without_key(&plan), plan);
         leader.decided(0, &plan, true);
         assert_eq!(leader.next(), None);
+    }
+
+    pub(in crate::compression) fn of_rank(rank: u32) -> Tuned {
+        Tuned::new(TunedParts { rank, ..parts_of_rank_0() })
     }
 
     fn parts_of_rank_0() -> TunedParts {

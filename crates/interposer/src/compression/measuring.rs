@@ -37,7 +37,7 @@ pub(super) struct Measuring {
 #[derive(Clone, Copy)]
 enum Subject {
     Trial(Tried),
-    Watch { place: u8, index: u64, compressed: bool, count: u64, bytes: u64 },
+    Watch { place: u8, index: u64, compressed: bool, count: u64, bytes: u64, dry_runs: u64 },
 }
 
 #[derive(Clone, Copy)]
@@ -56,6 +56,8 @@ pub(super) struct Watched {
     pub(super) class: Class,
     pub(super) index: u64,
     pub(super) compressed: bool,
+    /// Dry runs of the communicator before it.
+    pub(super) dry_runs: u64,
 }
 
 impl Measuring {
@@ -118,10 +120,10 @@ impl Measuring {
             lane.drop_measurement(measurement);
             return None;
         }
-        let Watched { class, index, compressed } = watched;
+        let Watched { class, index, compressed, dry_runs } = watched;
         let (place, count) = (class.place() as u8, operation.count as u64);
         let bytes = bytes_of(operation);
-        self.begin(measurement, Subject::Watch { place, index, compressed, count, bytes });
+        self.begin(measurement, Subject::Watch { place, index, compressed, count, bytes, dry_runs });
         Some(measurement)
     }
 
@@ -156,8 +158,8 @@ impl Measuring {
         }
     }
 
-    /// Tells of one measurement that has come to its end, if there is one.
-    pub(super) fn poll(&self, lane: &Lane) {
+    /// Tells of one measurement that has come to its end, if there is one. So many dry runs have been posted.
+    pub(super) fn poll(&self, lane: &Lane, posted: u64) {
         if self.under_way.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -185,11 +187,16 @@ impl Measuring {
                 }
             }
             Some(Finished::Watch { place, us }) => {
-                if let Some(Subject::Watch { place, index, compressed, count, bytes }) = self.finish(place) {
+                if let Some(Subject::Watch { place, index, compressed, count, bytes, dry_runs }) =
+                    self.finish(place)
+                {
                     telemetry::timed(if compressed { Path::Compressed } else { Path::Vendor }, bytes, us);
                     self.tell_counters(lane);
                     self.report(usize::from(place), ReportKind::Watch { index, compressed, count, us });
-                    self.report_counters(lane, usize::from(place));
+                    // The device has passed all dry runs before the call, and perhaps those behind it.
+                    if dry_runs == posted {
+                        self.report_counters(lane, usize::from(place), dry_runs);
+                    }
                 }
             }
         }
@@ -235,7 +242,7 @@ impl Measuring {
         self.report(usize::from(place), kind);
     }
 
-    fn report_counters(&self, lane: &Lane, place: usize) {
+    fn report_counters(&self, lane: &Lane, place: usize, dry_runs: u64) {
         let stats = lane.stats();
         let kind = ReportKind::Counters {
             squared_error: stats.squared_error,
@@ -243,6 +250,7 @@ impl Measuring {
             saturated: stats.saturated,
             non_finite_blocks: stats.non_finite_blocks,
             foreign: stats.foreign,
+            dry_runs,
         };
         self.report(place, kind);
     }

@@ -16,11 +16,8 @@ pub(super) fn with(host: IpAddr, longest: Duration) -> Duration {
     UNANSWERED.patience(host, longest)
 }
 
-/// Who is turned down hears so soon: only a long wait says that the host does not answer.
-pub(super) fn learn(host: IpAddr, is_heard: bool, is_long: bool) {
-    if is_heard || is_long {
-        UNANSWERED.learn(host, is_heard);
-    }
+pub(super) fn learn(host: IpAddr, is_heard: bool) {
+    UNANSWERED.learn(host, is_heard);
 }
 
 /// A lock that is taken, by another thread or for ever by a fork, is not waited for: nothing is known then.
@@ -64,16 +61,6 @@ mod tests {
         assert_eq!(hosts.patience(host(2), LONGEST), LONGEST);
         hosts.learn(host(1), true);
         assert_eq!(hosts.patience(host(1), LONGEST), LONGEST);
-    }
-
-    #[test]
-    fn a_host_that_turns_somebody_down_at_once_does_answer() {
-        learn(host(7), false, false);
-        assert_eq!(with(host(7), LONGEST), LONGEST);
-        learn(host(7), false, true);
-        assert_eq!(with(host(7), LONGEST), LONGEST / 4);
-        learn(host(7), true, false);
-        assert_eq!(with(host(7), LONGEST), LONGEST);
     }
 
     #[test]

@@ -63,11 +63,14 @@ impl Seated {
         let Ok(seat) = &self.seat else { return };
         let patience = self.host.map_or(longest, |host| patience::with(host, longest));
         let is_heard = seat.wait_until_hello_is_sent(from + patience);
-        if let Some(host) = self.host {
-            patience::learn(host, is_heard, from.elapsed() > patience / 2);
+        // With news it was turned down: the host has answered, and the seat knows why.
+        if !is_heard && seat.has_news() {
+            return;
         }
-        // With news it was turned down, and the seat knows why.
-        if !is_heard && !seat.has_news() {
+        if let Some(host) = self.host {
+            patience::learn(host, is_heard);
+        }
+        if !is_heard {
             self.is_unheard.store(true, Ordering::SeqCst);
             seat.end();
         }
@@ -144,7 +147,9 @@ mod tests {
     use super::*;
     use crate::clique::Clique;
     use crate::communicators::{Facts, Origin, insert};
-    use airamp_agreement::GateError;
+    use crate::compression::brain;
+    use airamp_agreement::{GateError, Hello};
+    use airamp_control::{Hub, Log, Options, Timeouts};
 
     const FACTS: Facts = Facts {
         origin: Origin::Created,
@@ -172,6 +177,27 @@ mod tests {
         assert!(known.seat().is_none());
         assert_eq!(Arc::strong_count(&seated), 1);
         known.forget();
+    }
+
+    #[test]
+    fn a_host_that_turns_a_rank_down_has_answered_however_long_others_of_the_group_have_waited() {
+        const LONGEST: Duration = Duration::from_secs(5);
+        let host: IpAddr = "192.0.2.77".parse().unwrap();
+        let timeouts = Timeouts { consensus: LONGEST, doubt: LONGEST };
+        let log = Log { warn: |_| {}, info: |_| {}, debug: |_| {} };
+        let hub = Hub::start(Options::new(timeouts, "", log)).unwrap();
+        // Nobody made this one.
+        let nobodys = Invitation { address: ([127, 0, 0, 1], 0).into(), token: [7; 16], clique: 0 };
+        let seated = Seated::take(LONGEST, |gate, reserved| {
+            let hello = Hello { rank: 1, ranks: 2, terms: Vec::new() };
+            Ok(hub.join(&nobodys, hello, gate, reserved, Box::new(brain::tests::of_rank(1))))
+        });
+        let seat = seated.seat().unwrap().clone();
+        seat.wait_until_hello_is_sent(Instant::now() + LONGEST);
+        assert!(seat.has_news());
+        let began = Instant::now().checked_sub(2 * LONGEST).unwrap();
+        seated.meeting_at(host).await_hello(began, LONGEST);
+        assert_eq!(patience::with(host, LONGEST), LONGEST);
     }
 
     #[test]

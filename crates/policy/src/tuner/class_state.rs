@@ -229,7 +229,7 @@ impl ClassState {
         if !complete || settled.watch.complete() < (WINDOW as u64) << self.retries {
             return;
         }
-        let Some(change) = settled.judge(config) else { return };
+        let Some(change) = settled.judge(config, self.class.element()) else { return };
         if self.retries < MOST_RETRIES && budget.is_left() {
             self.retries += 1;
             let Stage::Settled(settled) = std::mem::replace(&mut self.stage, Stage::Unseen) else { return };

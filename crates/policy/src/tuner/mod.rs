@@ -154,8 +154,8 @@ impl Tuner {
         if rank >= self.config.ranks || self.config.mode == Mode::Forced || self.stopped.is_some() {
             return;
         }
-        if let ReportKind::Counters { squared_error, signal, .. } = report.kind {
-            return self.take_counters(rank, squared_error, signal);
+        if let ReportKind::Counters { squared_error, signal, dry_runs, .. } = report.kind {
+            return self.take_counters(rank, (squared_error, signal), dry_runs);
         }
         let (config, budget) = (&self.config, &mut self.budget);
         let Some(state) = self.classes.get_mut(usize::from(report.place)) else { return };
@@ -202,8 +202,8 @@ impl Tuner {
         self.stop(Note { who: vec![*one, *other], ..Note::new(Decision::Vendor, &reason) });
     }
 
-    fn take_counters(&mut self, rank: u32, squared_error: f64, signal: f64) {
-        let Some(error) = self.guard.take(rank, squared_error, signal) else { return };
+    fn take_counters(&mut self, rank: u32, totals: (f64, f64), dry_runs: u64) {
+        let Some(error) = self.guard.take(rank, totals, dry_runs) else { return };
         if self.config.mode == Mode::On && error > self.config.max_vnmse {
             let bound = self.config.max_vnmse;
             let reason =
@@ -288,8 +288,6 @@ impl Tuner {
     /// This plan holds from that index on.
     fn hold(&mut self, at: u64, plan: &Plan) {
         self.plan = *plan;
-        let is_trial = |byte: &u8| matches!(Entry::from_byte(*byte), Entry::Trial { .. });
-        self.guard.plan_holds(plan.iter().any(is_trial));
         let wanted = self.wanted();
         if *plan == wanted {
             self.notes.drain(..).for_each(|note| self.records.push(Some(at), None, note));

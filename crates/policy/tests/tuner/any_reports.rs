@@ -50,8 +50,8 @@ fn a_kind() -> impl Strategy<Value = ReportKind> {
             .prop_map(|(variant, largest)| ReportKind::Fits { variant, calls: 2, largest }),
         4 => (index.clone(), any::<bool>(), count.clone(), a_number())
             .prop_map(|(index, compressed, count, us)| ReportKind::Watch { index, compressed, count, us }),
-        1 => (a_number(), a_number()).prop_map(|(squared_error, signal)| ReportKind::Counters {
-            squared_error: squared_error * 1e-6, signal, saturated: 0, non_finite_blocks: 0, foreign: 0 }),
+        1 => (a_number(), a_number(), 0..2_u64).prop_map(|(squared_error, signal, dry_runs)| ReportKind::Counters {
+            squared_error: squared_error * 1e-6, signal, saturated: 0, non_finite_blocks: 0, foreign: 0, dry_runs }),
         1 => (index, any::<u8>(), 0..3_u8, count, [a_number(), a_number(), a_number(), a_number()], any::<bool>())
             .prop_map(|(index, iteration, variant, count, [ours_us, vendor_us, squared_error, signal], measured)| {
                 ReportKind::Trial {

@@ -142,12 +142,36 @@ fn a_cached_class_is_watched_like_any_other() {
     bench.plan = bench.tuner.first(Some(&tuning));
     assert!(!bench.watch(20, 100.0));
     assert!(bench.watch(8, 500.0));
-    // A rank that was not the leader has no numbers; then the first calls are what to expect.
+}
+
+#[test]
+fn a_cached_class_without_numbers_is_measured_after_its_first_calls() {
+    // A rank that was not the leader of the job before has none, and could not see that the class does not pay here.
     let plain = Tuning::of_plan(7, &Bench::compressing(config()).plan).expect("a tuning");
     let mut bench = Bench::new(config());
     bench.plan = bench.tuner.first(Some(&plain));
-    assert!(!bench.watch(20, 100.0));
-    assert!(bench.watch(8, 50.0));
+    assert!(!bench.watch(7, 200.0));
+    assert!(bench.watch(1, 200.0));
+    bench.expect_record(Decision::Trial, "numbers");
+    bench.round(|_, _| SLOW);
+    assert!(bench.agree());
+    assert_eq!(bench.entry(), Entry::Vendor { settled: true });
+    // With the numbers it is watched like any other.
+    let mut bench = Bench::new(config());
+    bench.plan = bench.tuner.first(Some(&plain));
+    assert!(bench.watch(8, 100.0));
+    bench.round(|_, _| FAST);
+    assert!(bench.agree());
+    assert!(!bench.watch(100, 100.0));
+    assert!(bench.watch(16, 500.0));
+    // What a graph holds stays as it is, and so does what there is no time to try.
+    let mut bench = Bench::new(config());
+    bench.plan = bench.tuner.first(Some(&plain));
+    bench.report(0, ReportKind::Captured { compressed: true });
+    assert!(!bench.watch(100, 500.0));
+    let mut bench = Bench::new(TunerConfig { trial_budget_us: 0.0, ..config() });
+    bench.plan = bench.tuner.first(Some(&plain));
+    assert!(!bench.watch(100, 500.0));
 }
 
 #[test]
@@ -199,6 +223,7 @@ impl Bench {
                 saturated: 1,
                 non_finite_blocks: 1,
                 foreign: 0,
+                dry_runs: 0,
             };
             self.report(rank, kind);
             let index = self.index;

@@ -145,22 +145,21 @@ fn a_graph_captured_before_anything_is_decided_does_not_stop_the_tuning() {
     assert_eq!(bench.entry(), Entry::Compressed { variant: 0 });
 }
 
-fn counters(squared_error: f64, signal: f64) -> ReportKind {
-    ReportKind::Counters { squared_error, signal, saturated: 0, non_finite_blocks: 0, foreign: 0 }
+fn counters(dry_runs: u64, squared_error: f64, signal: f64) -> ReportKind {
+    ReportKind::Counters { squared_error, signal, saturated: 0, non_finite_blocks: 0, foreign: 0, dry_runs }
 }
 
 #[test]
 fn errors_of_dry_runs_are_not_those_of_compressed_calls() {
     let mut bench = Bench::trying(config());
-    bench.report(1, counters(1.0, 100.0));
-    bench.report(1, counters(3.0, 200.0));
+    bench.report(1, counters(1, 1.0, 100.0));
     bench.round(|_, _| FAST);
     assert!(bench.agree());
-    // Of the last dry runs, told late; then of compressed calls.
-    bench.report(1, counters(5.0, 300.0));
-    bench.report(1, counters(5.1, 400.0));
+    // Of the last dry run, told late; then of compressed calls.
+    bench.report(1, counters(2, 5.0, 300.0));
+    bench.report(1, counters(2, 5.1, 400.0));
     assert!(!bench.agree(), "the compressed calls are within the bound");
-    bench.report(1, counters(6.0, 500.0));
+    bench.report(1, counters(2, 6.0, 500.0));
     assert!(bench.agree());
     bench.expect_record(Decision::Vendor, "9.00e-3, above 0.002");
 }
@@ -168,18 +167,32 @@ fn errors_of_dry_runs_are_not_those_of_compressed_calls() {
 #[test]
 fn an_error_above_the_bound_in_live_calls_switches_everything_off() {
     let mut bench = Bench::compressing(config());
-    bench.report(1, counters(0.1, 100.0));
+    bench.report(1, counters(2, 0.1, 100.0));
     for nonsense in [f64::NAN, f64::INFINITY, -1.0] {
-        bench.report(1, counters(nonsense, 200.0));
-        bench.report(1, counters(0.2, nonsense));
+        bench.report(1, counters(2, nonsense, 200.0));
+        bench.report(1, counters(2, 0.2, nonsense));
     }
-    bench.report(1, counters(0.1, 100.0));
+    bench.report(1, counters(2, 0.1, 100.0));
     assert!(!bench.agree());
-    bench.report(1, counters(0.4, 200.0));
+    bench.report(1, counters(2, 0.4, 200.0));
     assert!(bench.agree(), "0.3 of the last 100, though the total is within the bound");
     assert_eq!(bench.plan, [0; 64]);
     let record = bench.expect_record(Decision::Vendor, "3.00e-3, above 0.002");
     assert_eq!(record.who, [1]);
+}
+
+#[test]
+fn a_class_whose_trials_never_come_keeps_the_bound_of_the_others() {
+    let mut bench = Bench::compressing(config());
+    bench.report(1, counters(2, 0.1, 100.0));
+    // As a call that the first step makes and no other one does.
+    bench.seen_another();
+    assert!(bench.agree());
+    bench.report(1, counters(2, 0.2, 200.0));
+    assert!(!bench.agree());
+    bench.report(1, counters(2, 9.9, 300.0));
+    assert!(bench.agree());
+    bench.expect_record(Decision::Vendor, "above 0.002");
 }
 
 #[test]

@@ -206,6 +206,16 @@ fn a_link_that_becomes_fast_switches_off_again_and_one_that_becomes_slow_on() {
 }
 
 #[test]
+fn a_link_of_which_the_vendor_gains_more_switches_off_though_ours_gains_too() {
+    let busy = Link { bytes_per_us: 10_000.0 };
+    let mut world = world();
+    world.run(1000, busy);
+    assert_eq!(world.compressed(), 1, "375 us beside 440 us, and another class that does not pay");
+    world.run(2000, Link { bytes_per_us: 2.0 * busy.bytes_per_us });
+    assert_eq!(world.compressed(), 0, "322 us beside 230 us");
+}
+
+#[test]
 fn a_link_that_flaps_is_followed_a_bounded_number_of_times() {
     let mut world = world();
     for _ in 0..30 {
