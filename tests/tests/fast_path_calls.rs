@@ -25,6 +25,17 @@ fn three_and_five_ranks_get_the_bits_of_the_two_shot() {
     }
 }
 
+/// And nobody needs a Reduce who was not asked for it.
+#[test]
+fn a_reduce_beside_the_messages_changes_no_bit() {
+    let lean = "AIRAMP_LEAN_MESSAGES";
+    for (ranks, per_node) in [(2, "1"), (3, "1"), (4, "2")] {
+        let scenario = Scenario::new("calls", ranks).env("AIRAMP_RANKS_PER_NODE", per_node);
+        assert_compressed(&scenario.clone().env(lean, "1"), CASES);
+        assert_compressed(&scenario.env("AIRAMP_EMU_HIDE_SYMBOLS", "ncclReduce,pncclReduce"), CASES);
+    }
+}
+
 #[test]
 fn every_wire_format_gives_its_own_bits() {
     for format in ["e4m3", "e5m2", "int8"] {

@@ -216,6 +216,20 @@ fn a_refused_allocation_of_ours_on_one_rank_leaves_all_of_them_exact() {
 }
 
 /// The others hear nothing of it, and wait for the time-out.
+/// Before anybody relies on it, although all ranks lack it and would fail together.
+#[test]
+fn a_vendor_without_an_operation_that_calls_take_leaves_all_of_them_exact() {
+    for (ranks, lean, hidden) in
+        [(3, "0", "ncclSend"), (3, "0", "ncclRecv"), (2, "0", "ncclAllGather"), (3, "1", "ncclReduce")]
+    {
+        let job = job(ranks).env("AIRAMP_LEAN_MESSAGES", lean);
+        let outcomes = job.env("AIRAMP_EMU_HIDE_SYMBOLS", format!("{hidden},p{hidden}")).compressed();
+        assert_off(&outcomes, &[&format!("the vendor has no {}", hidden.to_lowercase())]);
+    }
+    let outcomes = job(2).env("AIRAMP_EMU_HIDE_SYMBOLS", "ncclSend,pncclSend").compressed();
+    assert_all_compressed(&outcomes);
+}
+
 #[test]
 fn a_panic_of_ours_during_creation_leaves_all_of_them_exact() {
     for place in ["ncclCommInitRank:before", "ncclCommInitRank:after"] {

@@ -74,6 +74,11 @@ impl Arena {
         self.memory.address() + STATS_ROOM as DevicePtr
     }
 
+    /// A byte behind the counters, always 0.
+    pub(crate) fn spare_byte(&self) -> DevicePtr {
+        self.memory.address() + STATS_ROOM as DevicePtr - 1
+    }
+
     /// Clears the beginning of the scratch memory, in the order of the kernels.
     pub(crate) fn clear_scratch(&self, bytes: usize) -> Result<(), GpuError> {
         self.memory.fill_async(STATS_ROOM, bytes, 0, &self.kernels)

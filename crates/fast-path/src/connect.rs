@@ -59,6 +59,7 @@ fn greet_peers(lane: &Lane) -> Result<(), WireError> {
         return Ok(());
     }
     let (stream, scratch) = (lane.arena.kernels.raw(), lane.arena.scratch());
+    lane.wire.accompany(stream)?;
     for peer in lane.wire.peers() {
         let to = scratch + (peer + 1) as u64 * LEAST_BYTES as u64;
         lane.wire.send(scratch, LEAST_BYTES, peer, stream)?;

@@ -8,6 +8,9 @@ use crate::wire::WireError;
 impl Steps<'_> {
     pub(crate) fn exchange(&self, place: usize) -> Result<(), WireError> {
         let (phase, step) = self.plan.exchange(place);
+        if phase != Phase::Gather {
+            self.lane.wire.accompany(self.order.home())?;
+        }
         match (self.plan.shape.algorithm, phase) {
             (_, Phase::WithinNode) => self.scatter_within_node(step),
             (Algorithm::ThreeShot, Phase::Scatter) => self.scatter_across_nodes(step),

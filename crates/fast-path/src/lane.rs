@@ -34,6 +34,8 @@ pub struct LaneParts {
     /// All device memory that the lane takes.
     pub arena_bytes: usize,
     pub format: Format,
+    /// A byte is reduced beside the messages of each group; on all ranks or on none.
+    pub lean_messages: bool,
 }
 
 /// Drop it when [`Lane::is_idle`], or when the device has nothing left to do: pending work and
@@ -65,7 +67,8 @@ impl Lane {
     /// Takes everything and runs each kernel once, also while somebody captures. What was taken
     /// before an error is given back. All that can go wrong on this rank alone goes wrong here.
     pub fn acquire(parts: LaneParts) -> Result<Self, FastPathError> {
-        let LaneParts { gpu, context, kernels, functions, comm, rank, ranks, arena_bytes, format } = parts;
+        let LaneParts { gpu, context, kernels, functions, comm, rank, ranks, arena_bytes, format, .. } =
+            parts;
         Plan::new(1, ranks, arena_bytes, Shape::usual(ranks))?;
         let (arena, measurements, codec_ns_per_byte) = {
             let _relaxed = gpu.relax_captures()?;
@@ -77,6 +80,9 @@ impl Lane {
                 first_launches::time_codec(&arena, &kernels, format, &gpu, scratch_bytes)?;
             (arena, Measurement::acquire_all(&gpu)?, codec_ns_per_byte)
         };
+        let beside = parts.lean_messages.then(|| arena.spare_byte());
+        let wire = Wire { functions, comm, rank, ranks, beside };
+        wire.check()?;
         Ok(Self {
             arena,
             measurements,
@@ -87,7 +93,7 @@ impl Lane {
             gpu,
             context,
             kernels,
-            wire: Wire { functions, comm, rank, ranks },
+            wire,
             ranks: ranks.into(),
             format,
             arena_bytes,

@@ -2,7 +2,7 @@
 
 use airamp_vendor::Functions;
 use airamp_vendor_abi::cuda::{self, DevicePtr};
-use airamp_vendor_abi::nccl::{Comm, DataType, NcclResult};
+use airamp_vendor_abi::nccl::{Comm, DataType, NcclResult, RedOp};
 use std::ffi::{c_int, c_void};
 
 /// The vendor refused an operation, or lacks it.
@@ -20,6 +20,8 @@ pub(crate) struct Wire {
     pub(crate) comm: Comm,
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
+    /// A byte on the device that is reduced beside messages; without one they go alone.
+    pub(crate) beside: Option<DevicePtr>,
 }
 
 fn check(name: &'static str, result: NcclResult) -> Result<(), WireError> {
@@ -42,6 +44,34 @@ pub(crate) fn group(
 }
 
 impl Wire {
+    /// Refuses a vendor that lacks an operation, before anybody relies on it.
+    pub(crate) fn check(&self) -> Result<(), WireError> {
+        let functions = self.functions;
+        let needed = [
+            ("ncclGroupStart", functions.ncclGroupStart.is_some()),
+            ("ncclGroupEnd", functions.ncclGroupEnd.is_some()),
+            ("ncclAllGather", functions.ncclAllGather.is_some()),
+            ("ncclSend", functions.ncclSend.is_some() || self.ranks == 2),
+            ("ncclRecv", functions.ncclRecv.is_some() || self.ranks == 2),
+            ("ncclReduce", functions.ncclReduce.is_some() || self.beside.is_none()),
+        ];
+        let missing = needed.iter().find(|(_, is_there)| !is_there);
+        missing.map_or(Ok(()), |(name, _)| Err(WireError::Missing(name)))
+    }
+
+    /// What messages are posted beside in their group, if anything. NCCL runs a whole group in the kernel of its first
+    /// collective that has one of its own, as few bytes do, and messages alone in one whose larger stack takes device
+    /// memory for each thread that can be resident.
+    pub(crate) fn accompany(&self, stream: cuda::Stream) -> Result<(), WireError> {
+        let Some(byte) = self.beside else { return Ok(()) };
+        let function = self.functions.ncclReduce.ok_or(WireError::Missing("ncclReduce"))?;
+        let (from, to) = (byte as *const c_void, byte as *mut c_void);
+        // SAFETY: as in `all_gather`; in place, on a byte of the arena that nothing else uses.
+        check("ncclReduce", unsafe {
+            function(from, to, 1, DataType::UINT8, RedOp::SUM, 0, self.comm, stream)
+        })
+    }
+
     /// Every rank's `bytes`, one after the other, from `all + rank * bytes` of each.
     pub(crate) fn all_gather(
         &self,

@@ -57,6 +57,7 @@ pub(crate) fn acquire(
         ranks: comm.size,
         arena_bytes,
         format,
+        lean_messages: airamp_settings::load().settings.lean_messages,
     };
     let mut lane = airamp_fast_path::Lane::acquire(parts).map_err(refused)?;
     lane.lie_on_nodes(ranks_per_node());

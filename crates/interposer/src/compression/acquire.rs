@@ -45,8 +45,19 @@ pub(super) fn acquire(thread: &Thread, settings: &Settings, fresh: Fresh) -> Res
         .map_err(without_kernels)?;
     let arena_bytes = usize::try_from(settings.arena_bytes).map_err(|error| error.to_string())?;
     let (functions, comm, format) = (&vendor.functions, fresh.comm, format_of(settings.wire_format));
-    let parts =
-        LaneParts { gpu: gpu.clone(), context, kernels, functions, comm, rank, ranks, arena_bytes, format };
+    let (gpu_of_lane, lean_messages) = (gpu.clone(), settings.lean_messages);
+    let parts = LaneParts {
+        gpu: gpu_of_lane,
+        context,
+        kernels,
+        functions,
+        comm,
+        rank,
+        ranks,
+        arena_bytes,
+        format,
+        lean_messages,
+    };
     let lane = thread.inside_vendor(|| Lane::acquire(parts)).map_err(without_lane)?;
     let architecture = gpu.architecture(device).map_err(text)?;
     let (folder, captures, version) = (settings.kernel_dir.as_deref(), lane.can_capture(), vendor.version());

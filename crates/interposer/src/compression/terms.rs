@@ -18,8 +18,16 @@ fn term(name: &str, value: impl ToString) -> Term {
 
 /// Known before the vendor has made the communicator.
 pub(super) fn of_rank(settings: &Settings, asked: Mode, blocking: bool) -> Vec<Term> {
-    let Settings { wire_format, min_bytes, arena_bytes, min_speedup, max_vnmse, ranks_per_node, .. } =
-        settings;
+    let Settings {
+        wire_format,
+        min_bytes,
+        arena_bytes,
+        min_speedup,
+        max_vnmse,
+        ranks_per_node,
+        lean_messages,
+        ..
+    } = settings;
     vec![
         term("library version", unless_injected("AIRAMP_INJECT_VERSION", env!("CARGO_PKG_VERSION"))),
         // Two builds of one version may differ in what they put on the wire.
@@ -31,6 +39,7 @@ pub(super) fn of_rank(settings: &Settings, asked: Mode, blocking: bool) -> Vec<T
         term("AIRAMP_MIN_BYTES", min_bytes),
         term("AIRAMP_ARENA_BYTES", arena_bytes),
         term("AIRAMP_RANKS_PER_NODE", ranks_per_node.map_or("auto".into(), |number| number.to_string())),
+        term("AIRAMP_LEAN_MESSAGES", u8::from(*lean_messages)),
         term("AIRAMP_MIN_SPEEDUP", min_speedup),
         term("AIRAMP_MAX_VNMSE", max_vnmse),
         term("blocking", if blocking { "yes" } else { "no" }),
@@ -110,6 +119,10 @@ mod tests {
             (
                 of_rank(&Settings { ranks_per_node: Some(7), ..usual.clone() }, Mode::On, true),
                 "AIRAMP_RANKS_PER_NODE",
+            ),
+            (
+                of_rank(&Settings { lean_messages: true, ..usual.clone() }, Mode::On, true),
+                "AIRAMP_LEAN_MESSAGES",
             ),
             (of_rank(&Settings { min_speedup: 7.0, ..usual.clone() }, Mode::On, true), "AIRAMP_MIN_SPEEDUP"),
             (of_rank(&Settings { max_vnmse: 7.0, ..usual.clone() }, Mode::On, true), "AIRAMP_MAX_VNMSE"),

@@ -87,6 +87,7 @@ tuning_cache = "/var/cache/airamp.toml"
 min_bytes = "2 KiB"
 arena_bytes = 1048576
 ranks_per_node = 8
+lean_messages = true
 consensus_timeout_ms = 100
 doubt_ms = 200
 job = "night run"
@@ -132,6 +133,7 @@ fn every_setting_is_read_from_the_file() {
         min_bytes: 2048,
         arena_bytes: 1 << 20,
         ranks_per_node: Some(8),
+        lean_messages: true,
         consensus_timeout_ms: 100,
         doubt_ms: 200,
         job: Some("night run".into()),
