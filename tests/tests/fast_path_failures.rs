@@ -158,6 +158,23 @@ fn after_a_panic_of_ours_further_communicators_are_the_vendors_on_all_ranks() {
     }
 }
 
+/// It was to be forgotten in that part of ours; the vendor ends it all the same.
+#[test]
+fn nor_has_a_communicator_at_whose_end_we_panic_anything_to_do_with_the_next_at_its_place() {
+    for place in ["ncclCommDestroy:before", "ncclCommDestroy:after"] {
+        let outcomes = Scenario::new("fault", 2).args(&["--again"]).compressed_but(|rank, run| match rank {
+            0 => run.env("AIRAMP_INJECT_PANIC", place),
+            _ => run,
+        });
+        for outcome in &outcomes {
+            let report = Report::of(outcome);
+            assert!(report.all(Came::Compressed), "{place}: {outcome}");
+            assert_eq!(report.again, None, "{place}: {outcome}");
+        }
+        assert!(outcomes[0].stderr_text().contains("interposer inert"), "{}", outcomes[0]);
+    }
+}
+
 #[test]
 fn a_device_that_is_lost_in_a_call_costs_nobody_else_a_wrong_result() {
     let first = launches_of_creation(|launch| refused_at(2, launch)) + 1;

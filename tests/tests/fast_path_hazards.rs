@@ -129,6 +129,16 @@ fn behind_an_internal_error_of_ours_others_are_made_from_a_communicator_once_it_
 }
 
 #[test]
+fn so_they_are_where_the_error_comes_with_the_revocation() {
+    for place in ["ncclCommRevoke:before", "ncclCommRevoke:after"] {
+        let program = program("derived").env("AIRAMP_EMU_NCCL_VERSION", "23203");
+        let outcome = planned(program.env("AIRAMP_INJECT_PANIC", place));
+        let expected = "call 0\nsplit 0\nrevoke 0\nrevoke 0\nshrink 0\n";
+        assert_eq!(outcome.assert_success().stdout_text(), expected, "{place}: {outcome}");
+    }
+}
+
+#[test]
 fn a_group_whose_communicators_are_aborted_while_it_ends_posts_nothing_on_what_is_gone() {
     let outcome = planned(program("overtaken").env("AIRAMP_EMU_SLOW_CALL", "ncclGroupEnd:1500"));
     let expected = "abort 0\nabort 0\ngroup failed 1\n";

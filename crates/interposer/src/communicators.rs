@@ -42,6 +42,12 @@ impl Known {
         self.entry.generation.load(Ordering::SeqCst) == self.generation.0
     }
 
+    /// Whether it is in the table still, for whoever has the turn. What one that is not gets, nobody takes away again, and the
+    /// next communicator at its place would have it.
+    fn is_listed(self) -> bool {
+        self.is_current() && self.entry.address.load(Ordering::SeqCst) != VACANT
+    }
+
     /// Holds the communicator for a vendor call of our own; `None` once its end has begun.
     pub(crate) fn pin(self) -> Option<Pin> {
         self.entry.pins.fetch_add(1, Ordering::SeqCst);
@@ -75,7 +81,7 @@ impl Known {
     /// Gives it back if the communicator is gone.
     pub(crate) fn activate(self, active: Box<Active>) -> Option<Box<Active>> {
         let _turn = Turn::take();
-        if !self.is_current() {
+        if !self.is_listed() {
             return Some(active);
         }
         self.entry.active.store(Box::into_raw(active), Ordering::SeqCst);

@@ -37,7 +37,7 @@ pub(crate) enum Ticket {
 
 /// Undoes the part before where the vendor leaves by an exception and there is no part after.
 struct Undo<'a> {
-    ticket: &'a Option<Ticket>,
+    ticket: &'a Ticket,
     thread: &'a Thread,
     vendor: u8,
     call: &'a Call,
@@ -46,17 +46,17 @@ struct Undo<'a> {
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
         match *self.ticket {
-            Some(Ticket::Reserved(known, _)) => {
+            Ticket::Reserved(known, _) => {
                 known.entry.index.roll_back(known.generation, 1);
                 telemetry::left(known);
             }
-            Some(Ticket::Unnumbered(known)) => telemetry::left(known),
-            Some(Ticket::Ending(known)) => {
+            Ticket::Unnumbered(known) => telemetry::left(known),
+            Ticket::Ending(known) => {
                 telemetry::left(known);
                 known.cancel_end();
             }
-            Some(Ticket::Joining(joining)) => give_up_seat(joining),
-            _ => {}
+            Ticket::Joining(joining) => give_up_seat(joining),
+            Ticket::Nothing | Ticket::Stranger => {}
         }
         telemetry::forget_sample(self.thread);
         if let Call::Group(end @ (GroupCall::End | GroupCall::SimulateEnd)) = self.call {
@@ -160,7 +160,10 @@ fn observe_as<const PLAIN: bool>(
         }
         before(thread, function, vendor, call)
     });
-    pass_on_as::<PLAIN>(thread, function, vendor, call, ticket, forward)
+    match &ticket {
+        Some(ticket) => pass_on_as::<PLAIN>(thread, function, vendor, call, ticket, forward),
+        None => without_our_part(thread, vendor, call, forward),
+    }
 }
 
 /// The vendor's function, and our part after it, while a communicator compresses.
@@ -169,10 +172,10 @@ pub(crate) fn pass_on(
     function: &'static str,
     vendor: u8,
     call: &Call,
-    ticket: Option<Ticket>,
+    ticket: Ticket,
     forward: Deferred,
 ) -> NcclResult {
-    pass_on_as::<false>(thread, function, vendor, call, ticket, move || forward.run())
+    pass_on_as::<false>(thread, function, vendor, call, &ticket, move || forward.run())
 }
 
 #[inline(always)]
@@ -181,21 +184,22 @@ fn pass_on_as<const PLAIN: bool>(
     function: &'static str,
     vendor: u8,
     call: &Call,
-    ticket: Option<Ticket>,
+    ticket: &Ticket,
     forward: impl Forward,
 ) -> NcclResult {
-    let exception = Undo { ticket: &ticket, thread, vendor, call };
+    let exception = Undo { ticket, thread, vendor, call };
     let result = thread.inside_vendor(forward);
     std::mem::forget(exception);
-    let Some(ticket) = &ticket else { return without_our_part(thread, vendor, call, result) };
     let mut told = result;
     match call {
-        Call::Operation(operation) => ours(function, Moment::After, || {
-            after(thread, vendor, operation, ticket, result);
-            if PLAIN {
-                telemetry::depart(thread, function, result);
-            }
-        }),
+        Call::Operation(operation) => {
+            ours(function, Moment::After, || {
+                after(thread, vendor, operation, ticket, result);
+                if PLAIN {
+                    telemetry::depart(thread, function, result);
+                }
+            });
+        }
         Call::Group(how) => {
             let depth = thread.group_depth(vendor);
             let done = ours(function, Moment::After, || {
@@ -207,28 +211,33 @@ fn pass_on_as<const PLAIN: bool>(
             if done.is_none() {
                 told = compression::settle_group(thread, vendor, *how, depth, result);
             }
-            done
         }
-        _ => ours(function, Moment::After, || {
-            told = after_others(thread, vendor, call, *ticket, result);
-            if PLAIN {
-                telemetry::depart(thread, function, told);
+        _ => {
+            let done = ours(function, Moment::After, || {
+                told = after_others(thread, vendor, call, *ticket, result);
+                if PLAIN {
+                    telemetry::depart(thread, function, told);
+                }
+            });
+            if let (None, Ticket::Ending(known)) = (done, ticket) {
+                compression::settle_end(call, *known, result);
             }
-        }),
-    };
+        }
+    }
     // What the vendor said, unless a communicator that was made could not be kept.
     told
 }
 
-/// How deep in groups a thread is has to be known all the same: calls of communicators that compress fail from now on, and
-/// so must the end of the group that they are in.
+/// How deep in groups a thread is, and which communicators have ended, has to be known all the same: calls of those that
+/// compress fail from now on, and so must the end of the group that they are in.
 #[cold]
-fn without_our_part(thread: &Thread, vendor: u8, call: &Call, result: NcclResult) -> NcclResult {
+#[inline(never)]
+fn without_our_part(thread: &Thread, vendor: u8, call: &Call, forward: impl Forward) -> NcclResult {
+    let forward = || forward();
     match call {
-        Call::Group(how) => {
-            compression::settle_group(thread, vendor, *how, thread.group_depth(vendor), result)
-        }
-        _ => result,
+        Call::Group(_) | Call::End { .. } => compression::dispatch_inert(thread, vendor, call, &forward),
+        _ if call.aborts_parent() => compression::dispatch_inert(thread, vendor, call, &forward),
+        _ => thread.inside_vendor(forward),
     }
 }
 

@@ -2,7 +2,7 @@
 //! those that are under way. An end that the vendor refuses is taken back.
 
 use super::entry::{ENDING, LIVE, TAKEN_BACK};
-use super::{Known, Pin, Turn, VACANT};
+use super::{Known, Pin, Turn};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -42,8 +42,7 @@ impl Known {
     /// In turn with those who enter and forget, so that a later communicator at that address is left alone.
     fn change(self, from: u8, to: u8) -> bool {
         let _turn = Turn::take();
-        self.is_current()
-            && self.entry.address.load(Ordering::SeqCst) != VACANT
+        self.is_listed()
             && self.entry.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 

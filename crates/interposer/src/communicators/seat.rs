@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Known {
-    /// Gives the communicator its seat.
-    pub(crate) fn sit_down(self, seated: Arc<Seated>) {
+    /// Gives the communicator its seat. False: it has ended meanwhile.
+    pub(crate) fn sit_down(self, seated: Arc<Seated>) -> bool {
         let _turn = Turn::take();
-        if self.is_current() {
+        let is_listed = self.is_listed();
+        if is_listed {
             self.entry.seat.store(Arc::into_raw(seated).cast_mut(), Ordering::SeqCst);
         }
+        is_listed
     }
 
     pub(crate) fn seat(self) -> Option<Arc<Seated>> {

@@ -4,20 +4,24 @@
 use super::route::{compresses, is_taken_back};
 use crate::calls::{Call, Ending, GroupCall};
 use crate::communicators::{self, Known};
-use crate::deferred::Deferred;
 use crate::lifecycle;
 use crate::thread::Thread;
 use airamp_vendor_abi::nccl::{Comm, NcclResult};
 
 #[cold]
-pub(super) fn dispatch(thread: &Thread, vendor: u8, call: &Call, forward: Deferred) -> NcclResult {
+pub(crate) fn dispatch(
+    thread: &Thread,
+    vendor: u8,
+    call: &Call,
+    forward: &dyn Fn() -> NcclResult,
+) -> NcclResult {
     match *call {
         Call::Operation(operation) if compresses(operation.comm) => {
             thread.fail_group(vendor, NcclResult::INTERNAL_ERROR);
             NcclResult::INTERNAL_ERROR
         }
         Call::Health { comm, error } => {
-            let result = forward.run();
+            let result = forward();
             if result == NcclResult::SUCCESS && compresses(comm) && !error.is_null() {
                 // SAFETY: the vendor has just written there.
                 unsafe { error.write(NcclResult::INTERNAL_ERROR) };
@@ -36,10 +40,10 @@ pub(super) fn dispatch(thread: &Thread, vendor: u8, call: &Call, forward: Deferr
         Call::End { how: Ending::Destroy | Ending::Abort, comm } => end(comm, forward),
         Call::End { how: Ending::Revoke, comm } => interrupt(comm, forward),
         Call::Group(how) => {
-            let (depth, result) = (thread.group_depth(vendor), thread.inside_vendor(|| forward.run()));
+            let (depth, result) = (thread.group_depth(vendor), thread.inside_vendor(forward));
             settle_group(thread, vendor, how, depth, result)
         }
-        _ => forward.run(),
+        _ => forward(),
     }
 }
 
@@ -50,26 +54,36 @@ fn may_be_awaited(comm: Comm) -> bool {
 }
 
 /// The next communicator at its address has nothing to do with it. What it held of the device stays with the process.
-fn end(comm: Comm, forward: Deferred) -> NcclResult {
+fn end(comm: Comm, forward: &dyn Fn() -> NcclResult) -> NcclResult {
     let (known, result) = ending(comm, forward);
-    if let Some(known) = known {
-        if result.is_accepted() { known.forget() } else { known.cancel_end() }
-    }
+    known.inspect(|known| forget(*known, result));
     result
 }
 
+fn forget(known: Known, result: NcclResult) {
+    if result.is_accepted() { known.forget() } else { known.cancel_end() }
+}
+
 /// Revoked, or shrunk with an abort: others can be made from it from then on.
-fn interrupt(comm: Comm, forward: Deferred) -> NcclResult {
+fn interrupt(comm: Comm, forward: &dyn Fn() -> NcclResult) -> NcclResult {
     let (known, result) = ending(comm, forward);
     known.inspect(|known| lifecycle::ended(Ending::Revoke, *known, result));
     result
 }
 
+/// The same behind a vendor's call that our own part went wrong after.
+pub(crate) fn settle_end(call: &Call, known: Known, result: NcclResult) {
+    match call {
+        Call::End { how: Ending::Destroy | Ending::Abort, .. } => forget(known, result),
+        _ => lifecycle::ended(Ending::Revoke, known, result),
+    }
+}
+
 /// Another thread may still be inside a call of ours on it.
-fn ending(comm: Comm, forward: Deferred) -> (Option<Known>, NcclResult) {
+fn ending(comm: Comm, forward: &dyn Fn() -> NcclResult) -> (Option<Known>, NcclResult) {
     let known = communicators::find(comm as usize);
     known.inspect(|known| _ = known.begin_end());
-    (known, forward.run())
+    (known, forward())
 }
 
 /// A group's begin or end that our own part was not there for; `depth` is that of before. At the outermost end what was kept

@@ -36,7 +36,7 @@ mod unsuited;
 pub(crate) use acquire::{context_of, device_of};
 pub(crate) use active::Active;
 pub(crate) use held::HeldCalls;
-pub(crate) use internal_error::settle_group;
+pub(crate) use internal_error::{dispatch as dispatch_inert, settle_end, settle_group};
 pub(crate) use joining::{await_hellos, introduce, join, join_all, join_child};
 pub(crate) use offer::{Fresh, offer, refuse};
 pub(crate) use retired::{retire, sweep};

@@ -53,7 +53,7 @@ pub(crate) fn dispatch(
         return result;
     }
     if startup::is_inert() {
-        return internal_error::dispatch(thread, vendor, &call, forward);
+        return internal_error::dispatch(thread, vendor, &call, &|| forward.run());
     }
     match call {
         Call::Operation(operation) => post(thread, function, vendor, &call, &operation, forward),
@@ -109,7 +109,7 @@ fn post(
         None => return thread.inside_vendor(|| forward.run()),
         Some(Route::Vendor(ticket, watch)) => {
             let doubt = OneCall::of(ticket, operation);
-            let result = pass_on(thread, function, vendor, call, Some(ticket), forward);
+            let result = pass_on(thread, function, vendor, call, ticket, forward);
             doubt.settle(result);
             if let Some(watch) = watch {
                 ours(function, Moment::After, || single::end_watch(watch, operation, result));
@@ -127,7 +127,7 @@ fn post(
         }
         Some(Route::Trial(known, ticket, fast)) => {
             thread.tally.expect_trial(fast.sent_bytes(known));
-            let vendors = || pass_on(thread, function, vendor, call, Some(ticket), forward);
+            let vendors = || pass_on(thread, function, vendor, call, ticket, forward);
             single::try_out(thread, function, known, operation, &fast, vendors)
         }
         Some(Route::Refused(result)) => result,

@@ -51,10 +51,12 @@ impl Seated {
         Self::take(Duration::ZERO, |_, _| Err(reason.to_owned()))
     }
 
-    /// The vendor has made the communicator.
+    /// The vendor has made the communicator. Where it has ended already its peers are not to wait for this rank.
     pub(crate) fn belongs_to(self: Arc<Self>, known: Known) {
         let _ = self.of.set(known);
-        known.sit_down(self);
+        if !known.sit_down(Arc::clone(&self)) {
+            self.end();
+        }
     }
 
     /// Waits until this rank's Hello is on its way, so long at most from then on. Once the vendor's init has returned
@@ -177,6 +179,18 @@ mod tests {
         assert!(known.seat().is_none());
         assert_eq!(Arc::strong_count(&seated), 1);
         known.forget();
+    }
+
+    /// As by a watchdog, while its creation is about to return: nobody would take away again what it gets now.
+    #[test]
+    fn a_communicator_that_has_ended_meanwhile_gets_no_seat() {
+        let known = insert(0x7500_0000, &FACTS).unwrap();
+        known.forget();
+        let seated = Arc::new(Seated::without("a test"));
+        Arc::clone(&seated).belongs_to(known);
+        assert!(known.seat().is_none());
+        assert_eq!(Arc::strong_count(&seated), 1);
+        assert_eq!(seated.gate().try_pledge(0, || 0), Err(0), "it pledges nothing");
     }
 
     #[test]
