@@ -301,6 +301,15 @@ class Keyboard(Page):
         self.browser.press("Enter")
         self.browser.wait_for("return document.activeElement.id === 'main'")
 
+    def test_a_job_that_runs_is_shown_before_one_that_has_ended(self):
+        served = self.serve()
+        served.change(lambda node: node["jobs"][0].update(state="ended", ended_unix_ms=node["time_unix_ms"]))
+        self.show(served)
+        self.assertEqual(self.browser.run("return document.querySelector('#job h3').textContent"), "Job without a name")
+        self.browser.run("document.querySelectorAll('#job-tabs button')[0].click()")
+        self.looks_again()
+        self.assertEqual(self.browser.run("return document.querySelector('#job h3').textContent"), "Job 4711")
+
     def test_the_arrow_keys_walk_through_the_jobs(self):
         self.show(self.serve())
         self.browser.run("document.querySelector('#job-tabs [aria-selected=true]').focus()")

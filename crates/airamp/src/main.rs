@@ -1,7 +1,7 @@
 //! `airamp`: starts programs with the library, shows settings, checks a machine, measures, shows and explains what
 //! jobs do, gives orders, shows the guide.
-//! The modules here are one per command; what they share is `launch`, `observe`, `artifacts`, `columns`
-//! and `streams`.
+//! The modules here are one per command; what they share is `launch`, `observe`, `artifacts`, `columns`,
+//! `streams` and `whole`.
 //! It never calls GPU code, and so none is linked: what needs a GPU is asked of `airamp-rank`, a process of its
 //! own. Of the fast path it uses the plan, of the kernels the code objects, of the policy the explanations; all are pure.
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic where `streams` says what is wrong")]
@@ -28,6 +28,7 @@ mod replay;
 mod run;
 mod status;
 mod streams;
+mod whole;
 
 use std::process::ExitCode;
 

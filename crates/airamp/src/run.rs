@@ -7,6 +7,7 @@ use crate::artifacts::{self, Artifact};
 use crate::cli::CommandError;
 use crate::emulator::{self, Vendor};
 use crate::launch::{Job, Output};
+use crate::whole::whole;
 
 const AFTER_HELP: &str = "\
 Without --ranks the program takes the place of airamp: its exit code and signals are its own.
@@ -31,7 +32,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Start N copies of the program as the ranks of one job
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024), allow_negative_numbers = true)]
     ranks: Option<u32>,
 
     /// Let the program find the emulated GPU and NCCL before any real ones

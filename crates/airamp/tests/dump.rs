@@ -131,7 +131,9 @@ fn a_file_is_written_for_its_user_alone_and_never_over_another() {
     assert!(documents(&std::fs::read(&path).expect("read")).contains_key("doctor.json"));
     let output = run(&mut command);
     assert_eq!(output.status.code(), Some(125));
-    assert!(stderr(&output).contains("bundle.tar.gz cannot be written"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("bundle.tar.gz cannot be written: it is there already"), "{said}");
+    assert!(said.contains("another name with --out"), "{said}");
     let output =
         run(airamp(&["dump", "--out", "/no/such/folder/x"]).env("AIRAMP_TELEMETRY_DIR", base.path()));
     assert_eq!(output.status.code(), Some(125));

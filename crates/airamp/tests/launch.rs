@@ -324,7 +324,8 @@ fn the_programs_own_options_need_no_dashes_before_it() {
 fn wrong_arguments_say_what_is_right_and_give_2() {
     for (args, part) in [
         (&["run"][..], "<CMD>"),
-        (&["run", "--ranks", "0", "--", "true"], "1..=1024"),
+        (&["run", "--ranks", "0", "--", "true"], "expected a whole number from 1 to 1024"),
+        (&["run", "--ranks", "-1", "--", "true"], "expected a whole number from 1 to 1024"),
         (&["run", "--ranks", "many", "--", "true"], "--ranks"),
         (&["run", "--hip", "--", "true"], "--emulate"),
         (&["run", "--ranks", "1", "--grace", "-1", "--", "true"], "from 0 to 3600"),

@@ -75,12 +75,18 @@ function takeNode(node) {
   // A daemon that began anew tells again what it still finds, under other numbers.
   if (node.uptime_s < feed.node?.uptime_s) feed.events.clear();
   feed.node = { ...node, jobs: node.jobs ?? [] };
-  if (!selectedJob()) feed.job = feed.node.jobs.length > 0 ? jobKey(feed.node.jobs[0]) : null;
+  if (!selectedJob()) feed.job = firstToShow(feed.node.jobs);
   for (const event of node.events ?? []) feed.events.set(event.seq, event);
   const surplus = [...feed.events.keys()].sort((a, b) => a - b).slice(0, Math.max(0, feed.events.size - EVENTS));
   for (const seq of surplus) feed.events.delete(seq);
   const current = new Set(feed.node.jobs.map(jobKey));
   for (const key of feed.timelines.keys()) if (!current.has(key)) feed.timelines.delete(key);
+}
+
+/** Until somebody chooses another: one that runs, before those that ended a while ago. */
+function firstToShow(jobs) {
+  const job = jobs.find((each) => each.state !== "ended") ?? jobs[0];
+  return job ? jobKey(job) : null;
 }
 
 const SERIES = ["logical_bytes_per_s", "wire_bytes_per_s", "saved_bytes_per_s", "mean_latency_s", "calls_per_s"];

@@ -43,7 +43,7 @@ cannot be used.";
 #[command(name = "airampd", version, about = ABOUT, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// Serve at this address and port; with port 0 at a free one. The address is printed as the first line of output
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
 
     /// Look for telemetry in this folder instead of the usual ones; may be given more than once
@@ -63,6 +63,12 @@ pub(crate) struct Arguments {
     pub(crate) check_config: bool,
 }
 
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "expected a numeric address and a port from 0 to 65535, as 127.0.0.1:9090 or [::1]:9090".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +83,15 @@ mod tests {
         }
         let taken = Arguments::try_parse_from(["airampd", "--telemetry-dir", "/airamp"]).unwrap();
         assert_eq!(taken.telemetry_dir, [PathBuf::from("/airamp")]);
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused_with_what_one_looks_like() {
+        for wrong in ["127.0.0.1", ":9090", "localhost:9090", "127.0.0.1:99999", ""] {
+            let refused = Arguments::try_parse_from(["airampd", "--listen", wrong]).unwrap_err();
+            assert!(refused.to_string().contains("as 127.0.0.1:9090 or [::1]:9090"), "{wrong:?}: {refused}");
+            assert_eq!(refused.exit_code(), 2);
+        }
     }
 
     #[test]

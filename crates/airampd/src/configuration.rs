@@ -98,7 +98,9 @@ fn refuse_unprotected(loaded: &Loaded) -> Result<(), Failure> {
         Some(name) => {
             let key = name.trim_start_matches("AIRAMP_").to_lowercase();
             let is_why = |line: &&String| line.contains(name) || line.contains(&format!(": {key}: "));
-            let why = loaded.warnings.iter().find(is_why).cloned().unwrap_or_default();
+            let why = loaded.warnings.iter().find(is_why).map_or("", String::as_str);
+            // Nothing else is used: the daemon does not start.
+            let why = why.rsplit_once("; ").map_or(why, |(why, _)| why);
             Err(Failure::Setting(format!("{name} protects this node and its value is wrong: {why}")))
         }
         None => Ok(()),
@@ -220,7 +222,7 @@ mod tests {
     fn with(variables: &[(&str, &str)]) -> Result<Configuration, Failure> {
         let environment: Environment =
             variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        let loaded = airamp_settings::resolve(&environment, Path::new("/nonexistent"));
+        let loaded = airamp_settings::resolve(&environment, Path::new("/nonexistent/airamp.conf"));
         Configuration::from(loaded, &Arguments::default())
     }
 
@@ -229,6 +231,14 @@ mod tests {
         let configuration = with(&[]).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(configuration.listen, "127.0.0.1:9090".parse().unwrap());
         assert_eq!((configuration.warnings, configuration.notice), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_wrong_address_is_refused_and_not_said_to_be_replaced() {
+        let failure = with(&[("AIRAMP_METRICS_ADDR", "banana")]).err().expect("refused");
+        assert_eq!(failure.exit_code(), 3, "{failure}");
+        let said = failure.to_string();
+        assert!(said.contains("found \"banana\"") && !said.contains("using"), "{said}");
     }
 
     #[test]

@@ -148,7 +148,10 @@ pub fn resolve(environment: &Environment, default_file: &Path) -> Loaded {
 impl Loaded {
     fn warn_of_file(&mut self, error: &FileError) {
         let path = one_line(&self.file.to_string_lossy(), MOST_PATH);
-        let why = format!("settings file {path} {error}");
+        let why = match error {
+            FileError::Missing => format!("settings file {path}: {error}"),
+            _ => format!("settings file {path} {error}"),
+        };
         self.warnings.push(format!("{why}; it is ignored"));
         // What is not there holds nothing: the volume that it is in may be an optional one.
         self.file_ignored = (!matches!(error, FileError::Missing)).then_some(why);
@@ -167,7 +170,10 @@ impl Loaded {
 
     fn take_unknown(&mut self, key: String, line: usize) {
         let place = self.describe(Source::File { line });
-        let meant = nearest(&key, TABLE.iter().map(|setting| setting.key));
+        // A variable's name in the file is its key with a prefix too many.
+        let bare = key.get(.."AIRAMP_".len()).filter(|start| start.eq_ignore_ascii_case("AIRAMP_"));
+        let bare = bare.map_or(key.as_str(), |start| &key[start.len()..]);
+        let meant = nearest(bare, TABLE.iter().map(|setting| setting.key));
         self.warn_of_unknown(key, meant, |name| format!("{place}: unknown key {name}"));
     }
 
@@ -217,8 +223,10 @@ impl Loaded {
             let outcome = if is_rejected && setting.part == Part::Compression {
                 "nothing is compressed until it is right".to_owned()
             } else {
-                let used = (setting.value)(&self.settings);
-                format!("using {used} ({})", self.describe(self.sources[index]))
+                match (setting.value)(&self.settings) {
+                    Plain::Unset => "it stays unset".to_owned(),
+                    used => format!("using {used} ({})", self.describe(self.sources[index])),
+                }
             };
             let _ = write!(self.warnings[warning], "; {outcome}");
         }

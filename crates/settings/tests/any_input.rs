@@ -76,7 +76,7 @@ proptest! {
     #[test]
     fn any_bytes_as_a_variable(index in 0..TABLE.len(), value in vec(1_u8.., 0..200)) {
         let variable = (OsString::from(TABLE[index].env), OsString::from_vec(value));
-        let loaded = resolve(&[variable].into_iter().collect(), Path::new("/nonexistent"));
+        let loaded = resolve(&[variable].into_iter().collect(), Path::new("/nonexistent/airamp.conf"));
         prop_assert!(within_bounds(&loaded));
     }
 
@@ -84,7 +84,7 @@ proptest! {
     fn what_is_shown_is_read_back_as_the_same(index in 0..TABLE.len(), text in "[0-9]{1,10}(\\.[0-9]{1,3})?|[KMG]iB|on|e5m2|info|::1|/a b") {
         let set = |value: String| {
             let variable = (OsString::from(TABLE[index].env), OsString::from(value));
-            resolve(&[variable].into_iter().collect(), Path::new("/nonexistent")).settings
+            resolve(&[variable].into_iter().collect(), Path::new("/nonexistent/airamp.conf")).settings
         };
         let settings = set(text);
         let shown = (TABLE[index].value)(&settings);

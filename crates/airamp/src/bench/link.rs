@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// Above it every machine is the limit and no link.
+const FASTEST_GBPS: f64 = 100_000.0;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Link {
     /// What the vendor chooses; on the emulator the same as `Loopback`.
@@ -25,8 +28,11 @@ impl FromStr for Link {
             None => (text.strip_suffix("gbit").unwrap_or(text), 1.0),
         };
         match number.parse::<f64>().map(|number| number * unit) {
-            Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(Self::Rate(rate)),
-            _ => Err("expected a rate above 0, as 10gbit or 500mbit, or loopback".into()),
+            Ok(rate) if rate > 0.0 && rate <= FASTEST_GBPS => Ok(Self::Rate(rate)),
+            _ => Err(format!(
+                "expected a rate above 0, as 10gbit or 500mbit, at most {FASTEST_GBPS}gbit, or loopback, which is as fast as \
+                 the machine"
+            )),
         }
     }
 }
@@ -52,7 +58,7 @@ mod tests {
         assert_eq!("10".parse(), Ok(Link::Rate(10.0)));
         assert_eq!("500mbit".parse(), Ok(Link::Rate(0.5)));
         assert_eq!("loopback".parse(), Ok(Link::Loopback));
-        for wrong in ["", "0", "-1gbit", "fast", "10kbit", "inf", "NaN"] {
+        for wrong in ["", "0", "-1gbit", "fast", "10kbit", "inf", "NaN", "1e308gbit", "100001"] {
             assert!(wrong.parse::<Link>().is_err(), "{wrong}");
         }
     }

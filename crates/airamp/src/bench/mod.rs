@@ -20,6 +20,7 @@ pub(crate) use self::cluster::{AS_A_MACHINE_OF_ITS_OWN, SOCKETS_ON_LOOPBACK};
 use self::link::Link;
 use self::size::Sizes;
 use crate::cli::CommandError;
+use crate::whole::whole;
 
 /// A rank failed, or results that should be the same bits are not.
 const FAILED: u8 = 1;
@@ -44,7 +45,7 @@ const DATATYPES: [(&str, usize); 12] = [
     ("float8e5m2", 1),
 ];
 const COMPRESSIBLE: [&str; 3] = ["float16", "bfloat16", "float32"];
-const MOST_RANKS: u32 = 64;
+const MOST_RANKS: u64 = 64;
 const FORMATS: [&str; 4] = ["auto", "e4m3", "e5m2", "int8"];
 /// The emulated network, unless another is asked for: one that two busy cores can fill.
 const EMULATED_LINK: Link = Link::Rate(1.0);
@@ -73,10 +74,12 @@ Examples:
 pub(crate) struct Args {
     /// How many rank processes, 2 to 64; several numbers are measured one after the other
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2")]
+    #[arg(value_parser = whole::<u32>(1..=MOST_RANKS), allow_negative_numbers = true)]
     ranks: Vec<u32>,
 
     /// Bytes of a tensor, as 512KiB or 64MiB, or a range that doubles, as 1MiB..256MiB
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1MiB,4MiB,16MiB")]
+    #[arg(allow_negative_numbers = true)]
     sizes: Vec<Sizes>,
 
     /// The types of the elements; with --preload also int8, uint8, int32, uint32, int64, uint64, float64,
@@ -93,6 +96,7 @@ pub(crate) struct Args {
     /// What the ranks send over: a rate, as 10gbit or 500mbit, or loopback, as fast as it is. Several are
     /// measured one after the other. On a GPU a rate shapes this machine's loopback (root and tc are needed)
     #[arg(long, alias = "link-gbps", value_name = "LIST", value_delimiter = ',')]
+    #[arg(allow_negative_numbers = true)]
     link_rate: Vec<Link>,
 
     /// What the tensors hold: N(0,1); N(0,1) with 1% of the numbers times 100; gradients, sign * 1e-4 *
@@ -110,11 +114,13 @@ pub(crate) struct Args {
     all_shapes: bool,
 
     /// Timed calls of each way
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = whole::<u32>(1..=1000))]
+    #[arg(allow_negative_numbers = true)]
     iterations: u32,
 
     /// Calls of each way before the timed ones
-    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(0..=1000))]
+    #[arg(allow_negative_numbers = true)]
     warmup: u32,
 
     /// Device memory that the compressed AllReduce may use on each rank, as 16MiB

@@ -92,7 +92,8 @@ fn destination(args: &Args) -> Result<Option<PathBuf>, CommandError> {
         }
     };
     if path.symlink_metadata().is_ok() {
-        return Err(cannot_write(&path, &io::Error::from(io::ErrorKind::AlreadyExists)));
+        let error = "it is there already, and nothing is overwritten; give another name with --out";
+        return Err(cannot_write(&path, &io::Error::new(io::ErrorKind::AlreadyExists, error)));
     }
     match refused_by(folder_of(&path)) {
         Some(error) => Err(cannot_write(&path, &error)),

@@ -106,11 +106,15 @@ fn unknown(asked: &str) -> String {
 }
 
 /// Who asks for a setting is not sent to a topic that begins with the same letters.
-fn alike(asked: &str) -> Vec<&'static str> {
+fn alike(asked: &str) -> Vec<String> {
     if asked.to_uppercase().starts_with("AIRAMP_") {
-        return airamp_settings::nearest_variable(asked).into_iter().collect();
+        return airamp_settings::nearest_variable(asked).map(str::to_owned).into_iter().collect();
     }
-    topics::like(asked).map(|topic| topic.name).collect()
+    let commands = Cli::command();
+    let names =
+        commands.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    let topics = topics::ALL.iter().map(|topic| topic.name);
+    names.chain(topics).filter(|name| topics::is_like(name, asked)).map(str::to_owned).collect()
 }
 
 fn look() -> Look {

@@ -118,6 +118,11 @@ fn a_command_is_answered_with_its_help_and_a_stranger_with_what_is_alike() {
     let error = of(&["trouble"]).expect_err("no topic");
     assert!(error.to_string().contains("troubleshooting"), "{error}");
     assert_eq!(error.exit_code(), 2);
+    let misspelt = unknown("statu");
+    assert!(misspelt.contains("did you mean status?"), "{misspelt}");
+    for nothing in ["", "a"] {
+        assert!(!unknown(nothing).contains("did you mean"), "{}", unknown(nothing));
+    }
 }
 
 /// Every command line of the pages that begins with `airamp`, variables before it left out.

@@ -63,11 +63,9 @@ pub(super) fn find(name: &str) -> Option<&'static Topic> {
     ALL.iter().find(|topic| topic.name == name)
 }
 
-/// Topics whose name holds what was asked for, or begins as it does.
-pub(super) fn like(asked: &str) -> impl Iterator<Item = &'static Topic> {
+/// Whether a name holds what was asked for, or begins as it does.
+pub(super) fn is_like(name: &str, asked: &str) -> bool {
     let asked = asked.to_lowercase();
     let start: String = asked.chars().take(3).collect();
-    ALL.iter().filter(move |topic| {
-        topic.name.contains(&asked) || (start.len() == 3 && topic.name.starts_with(&start))
-    })
+    start.len() >= 3 && (name.contains(&asked) || name.starts_with(&start))
 }

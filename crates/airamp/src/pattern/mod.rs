@@ -15,6 +15,7 @@ use airamp_trace::{Trace, read_file};
 use self::judge::{Judgement, Trial, judge};
 use crate::cli::CommandError;
 use crate::streams;
+use crate::whole::whole;
 
 const AFTER_HELP: &str = "\
 Each communicator of a trace has a rhythm of its own. found after is how often the step that was followed longest had come \
@@ -43,11 +44,12 @@ pub(crate) struct Args {
     recipe: Option<String>,
 
     /// The planted delays, as a part of the step
-    #[arg(long, value_name = "PART", default_value_t = 0.2, value_parser = part)]
+    #[arg(long, value_name = "PART", default_value_t = 0.2, value_parser = part, allow_negative_numbers = true)]
     straggler: f64,
 
     /// Where the delays are planted depends on this number
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(allow_negative_numbers = true)]
     seed: u64,
 
     /// Print one JSON object instead of a table

@@ -16,6 +16,7 @@ use self::ranks::{Ranks, Whose};
 use crate::cli::CommandError;
 use crate::launch::{Signals, stop_ourselves};
 use crate::streams::complain;
+use crate::whole::whole;
 
 /// The ring holds 4,096 calls; a program that fills it faster than this is told how many were lost.
 const LOOK_EVERY: Duration = Duration::from_millis(3);
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     output: PathBuf,
 
     /// Record for so long; the program itself goes on
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     limit: Option<Duration>,
 
     /// What the files say of where they come from, beside the program's name
@@ -60,6 +61,7 @@ pub(crate) struct Args {
 
     /// Watch this process, which runs already; may be repeated
     #[arg(long, value_name = "PID", conflicts_with_all = ["job", "command"])]
+    #[arg(value_parser = whole::<u32>(1..=i32::MAX as u64), allow_negative_numbers = true)]
     pid: Vec<u32>,
 
     /// Watch this job's processes on this machine, which run already
@@ -76,7 +78,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: Args) -> Result<u8, CommandError> {
-    prepare(&args.output)?;
+    let is_new = prepare(&args.output)?;
+    let output = args.output.clone();
+    let result = recorded(args);
+    if is_new {
+        // Only one that is empty goes.
+        let _ = std::fs::remove_dir(output);
+    }
+    result
+}
+
+fn recorded(args: Args) -> Result<u8, CommandError> {
     // Before the program is there: nobody can end us then without the files.
     let signals = Signals::catch()?;
     let until = args.limit.map(|limit| Instant::now() + limit);
@@ -139,15 +151,17 @@ fn nobody(whose: &Whose) -> String {
     )
 }
 
-fn prepare(folder: &Path) -> Result<(), CommandError> {
+/// Whether it was made here.
+fn prepare(folder: &Path) -> Result<bool, CommandError> {
     let failed = |error| CommandError::Arguments(format!("{}: {error}", folder.display()));
+    let is_new = !folder.exists();
     std::fs::create_dir_all(folder).map_err(failed)?;
     let is_trace = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|end| end == "jsonl");
     if std::fs::read_dir(folder).map_err(failed)?.flatten().any(|entry| is_trace(&entry)) {
         let advice = "holds a trace already; give another folder with -o";
         return Err(CommandError::Arguments(format!("{} {advice}", folder.display())));
     }
-    Ok(())
+    Ok(is_new)
 }
 
 fn finish(ranks: Ranks, folder: &Path, note: Option<&str>, code: u8) -> Result<u8, CommandError> {

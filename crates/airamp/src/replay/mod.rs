@@ -19,6 +19,7 @@ use crate::cli::CommandError;
 use crate::emulator::{self, Vendor};
 use crate::launch::{Job, Meeting, Output};
 use crate::streams;
+use crate::whole::whole;
 
 /// A rank failed.
 const FAILED: u8 = 1;
@@ -57,11 +58,11 @@ pub(crate) struct Args {
     recipe: Option<String>,
 
     /// How many ranks, 1 to 64; else as many as the largest communicator of the trace had, at most 8
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=64), allow_negative_numbers = true)]
     ranks: Option<u32>,
 
     /// recorded, max, or a factor: 2 is twice as fast
-    #[arg(long, value_name = "SPEED", default_value = "recorded", value_parser = speed)]
+    #[arg(long, value_name = "SPEED", default_value = "recorded", value_parser = speed, allow_negative_numbers = true)]
     speed: String,
 
     /// Give calls with a larger buffer so many bytes, as 64KiB
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     largest: Option<usize>,
 
     /// Make the first so many calls only
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
     calls: Option<u64>,
 
     /// Do not preload the library
@@ -93,7 +94,8 @@ pub(crate) struct Args {
     hip: bool,
 
     /// Compare the first call of a burst with each effect of a learnt rhythm, with all and with none, so many times
-    #[arg(long, value_name = "ROUNDS", conflicts_with = "no_preload", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "ROUNDS", conflicts_with = "no_preload", value_parser = whole::<u32>(1..=1000))]
+    #[arg(allow_negative_numbers = true)]
     compare_effects: Option<u32>,
 
     /// Print one JSON object instead of a table

@@ -9,7 +9,7 @@ fn another_file_can_be_named_and_must_then_exist() {
     let named = path.to_str().expect("UTF-8");
     assert_eq!(from_environment(&[("AIRAMP_CONFIG", named)]).settings.log, LogLevel::Info);
     let missing = from_environment(&[("AIRAMP_CONFIG", "/nonexistent/other.conf")]);
-    assert_only_warning(&missing, &["/nonexistent/other.conf", "no such file"]);
+    assert_only_warning(&missing, &["settings file /nonexistent/other.conf: there is no such file"]);
 }
 
 #[test]

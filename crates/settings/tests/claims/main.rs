@@ -261,11 +261,19 @@ fn a_relative_folder_of_telemetry_is_refused_and_other_paths_may_be_relative() {
 }
 
 #[test]
+fn a_setting_without_a_default_stays_unset_where_its_value_is_wrong() {
+    let loaded = from_environment(&[("AIRAMP_TELEMETRY_DIR", "relative")]);
+    assert_only_warning(&loaded, &["found \"relative\"; it stays unset"]);
+}
+
+#[test]
 fn an_unknown_key_is_named_with_the_nearest_one() {
     let loaded = Folder::holding("# comment\nmetric_port = 1\n").resolve(&[]);
     assert_only_warning(&loaded, &[":2: unknown key \"metric_port\"", "did you mean metrics_port?"]);
     let begun = Folder::holding("metrics_token = \"/x\"\n").resolve(&[]);
     assert_only_warning(&begun, &["did you mean metrics_token_file?"]);
+    let variable = Folder::holding("AIRAMP_MODE = \"on\"\n").resolve(&[]);
+    assert_only_warning(&variable, &["unknown key \"AIRAMP_MODE\" (did you mean mode?)"]);
 }
 
 #[test]
@@ -368,7 +376,7 @@ fn a_switch_and_a_mode_that_contradict_each_other_are_named() {
 #[test]
 fn a_variable_that_is_not_text_is_named() {
     let variable = (OsString::from("AIRAMP_LOG"), OsString::from_vec(vec![0xff]));
-    let loaded = resolve(&[variable].into_iter().collect(), Path::new("/nonexistent"));
+    let loaded = resolve(&[variable].into_iter().collect(), Path::new("/nonexistent/airamp.conf"));
     assert_only_warning(&loaded, &["AIRAMP_LOG", "not UTF-8", "using warn"]);
 }
 

@@ -40,7 +40,11 @@ pub(super) fn execute(args: &Args, cluster: &Cluster) -> Result<u8, CommandError
         if code != 0 || !gathered.borrow().is_complete() {
             report.complete = false;
             progress.finish();
-            let hint = if cluster.is_emulated() { "" } else { "; with NCCL_DEBUG=WARN NCCL tells why" };
+            let hint = if cluster.is_emulated() {
+                ""
+            } else {
+                "; `airamp doctor` says whether there are GPUs and an NCCL, and with NCCL_DEBUG=WARN NCCL tells what it misses"
+            };
             streams::complain(&format!(
                 "airamp bench: {name}: ended with exit code {code} before it was complete{hint}"
             ));
