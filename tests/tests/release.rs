@@ -404,6 +404,65 @@ fn the_list_of_dependencies_is_whole_and_each_has_a_licence_and_its_text() {
     }
 }
 
+/// Of which the texts suffice: none asks for sources. What another one asks is to be read before it is added.
+const LICENCES: [&str; 6] = ["Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Zlib"];
+
+/// Whether a licence expression of SPDX can be met with those alone. What comes after WITH only permits more.
+fn is_allowed(expression: &str) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ");
+    let mut words = spaced.split_whitespace().peekable();
+    any_allowed(&mut words) && words.next().is_none()
+}
+
+type Words<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
+
+fn any_allowed(words: &mut Words<'_>) -> bool {
+    let mut is_allowed = all_allowed(words);
+    while words.next_if_eq(&"OR").is_some() {
+        is_allowed |= all_allowed(words);
+    }
+    is_allowed
+}
+
+fn all_allowed(words: &mut Words<'_>) -> bool {
+    let mut is_allowed = one_allowed(words);
+    while words.next_if_eq(&"AND").is_some() {
+        is_allowed &= one_allowed(words);
+    }
+    is_allowed
+}
+
+fn one_allowed(words: &mut Words<'_>) -> bool {
+    if words.next_if_eq(&"(").is_some() {
+        return any_allowed(words) & (words.next() == Some(")"));
+    }
+    let is_allowed = words.next().is_some_and(|name| LICENCES.contains(&name));
+    if words.next_if_eq(&"WITH").is_some() {
+        words.next();
+    }
+    is_allowed
+}
+
+#[test]
+fn every_licence_of_what_is_linked_in_is_one_that_we_know_and_none_is_copyleft() {
+    for expression in
+        ["MIT", "GPL-2.0-only OR MIT", "(MIT OR MPL-2.0) AND ISC", "Apache-2.0 WITH LLVM-exception"]
+    {
+        assert!(is_allowed(expression), "{expression}");
+    }
+    for expression in ["", "GPL-3.0-or-later", "MIT AND MPL-2.0", "(LGPL-2.1 OR EPL-2.0) AND MIT", "MIT/GPL"]
+    {
+        assert!(!is_allowed(expression), "{expression}");
+    }
+    if !have(&["objcopy", "python3"]) {
+        return;
+    }
+    for component in bill()["components"].as_array().expect("components") {
+        let expression = component["licenses"][0]["expression"].as_str().unwrap_or_default();
+        assert!(is_allowed(expression), "{}: {expression}", component["name"]);
+    }
+}
+
 #[test]
 fn a_crate_without_a_licence_text_fails_the_release() {
     if !have(&["python3"]) {
