@@ -31,10 +31,16 @@ fn the_tree_has_programs_library_pages_completions_settings_and_documents() {
         "etc/airamp.conf",
         "share/man/man1/airamp.1",
         "share/man/man1/airamp-run.1",
+        "share/man/man1/airamp-srun.1",
+        "share/man/man1/airamp-node.1",
+        "share/man/man5/airamp.conf.5",
         "share/man/man8/airampd.8",
         "share/bash-completion/completions/airamp",
+        "share/bash-completion/completions/airampd",
         "share/zsh/site-functions/_airamp",
+        "share/zsh/site-functions/_airampd",
         "share/fish/vendor_completions.d/airamp.fish",
+        "share/fish/vendor_completions.d/airampd.fish",
         "share/airamp/prometheus/airamp.rules.yml",
         "share/airamp/grafana/airamp.json",
         "share/airamp/systemd/airampd.service",
@@ -48,11 +54,6 @@ fn the_tree_has_programs_library_pages_completions_settings_and_documents() {
     }
     let link = fs::read_link(tree().join("lib/libairamp_accel.so")).expect("a link");
     assert_eq!(link, Path::new(library.strip_prefix("lib/").expect("below lib")));
-    Run::new("bash")
-        .arg("-n")
-        .arg(tree().join("share/bash-completion/completions/airamp"))
-        .run()
-        .assert_success();
 }
 
 /// Programs of a tree somewhere else, with nothing of this machine's settings.
