@@ -61,7 +61,14 @@ fn a_clean_debian_has_it_installed_upgraded_and_purged_and_is_as_it_was() {
         assert!(said.contains(line), "{line}: {outcome}");
     }
     // The table of the last command.
-    assert!(said.contains("speedup") && said.contains("from the package to the first table"), "{outcome}");
+    assert!(said.contains("speedup"), "{outcome}");
+    // The one time that is a promise: ten minutes. It takes seconds, on a machine with other work too.
+    assert!(seconds_to_the_first_table(&said).is_some_and(|seconds| seconds < 600.0), "{outcome}");
+}
+
+fn seconds_to_the_first_table(said: &str) -> Option<f64> {
+    let line = said.lines().find_map(|line| line.strip_prefix("from the package to the first table: "))?;
+    line.strip_suffix(" s")?.parse().ok()
 }
 
 /// It needs root, and says so.

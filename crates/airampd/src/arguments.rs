@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Command, CommandFactory, Parser};
 
 const ABOUT: &str = "\
 Shows what AIRamp-Accel does on this node: metrics for Prometheus, a live page, an API.
@@ -61,6 +61,20 @@ pub(crate) struct Arguments {
     /// Print what the settings come to and whether they can be honoured, and end
     #[arg(long)]
     pub(crate) check_config: bool,
+
+    /// Print what this shell offers after `airampd`, and end: for deploy/release/tree
+    #[arg(long, value_name = "SHELL", hide = true)]
+    pub(crate) completions: Option<clap_complete::Shell>,
+}
+
+/// A script for the shell, without what only we ask for.
+pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
+    let whole = Arguments::command();
+    let shown = whole.get_arguments().filter(|argument| !argument.is_hide_set());
+    let mut copy = Command::new("airampd").version(env!("CARGO_PKG_VERSION")).args(shown);
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut copy, "airampd", &mut text);
+    text
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -72,7 +86,6 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn a_relative_folder_of_telemetry_is_refused_with_what_to_give_instead() {
@@ -99,6 +112,16 @@ mod tests {
         Arguments::command().debug_assert();
         for setting in airamp_settings::TABLE.iter().filter(|row| row.part == airamp_settings::Part::Daemon) {
             assert!(AFTER_HELP.contains(setting.env), "{} is not in the help", setting.env);
+        }
+    }
+
+    #[test]
+    fn every_shell_offers_the_options_but_not_the_one_that_makes_its_script() {
+        use clap_complete::Shell;
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(completions(shell)).expect("text");
+            assert!(script.contains("evidence-dir") && script.contains("check-config"), "{shell}: {script}");
+            assert!(!script.contains("completions"), "{shell}: {script}");
         }
     }
 }

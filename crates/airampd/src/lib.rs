@@ -37,7 +37,9 @@ pub use server::{host, query};
 /// The program.
 pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
-    let ended = if arguments.check_config {
+    let ended = if let Some(shell) = arguments.completions {
+        print(&arguments::completions(shell))
+    } else if arguments.check_config {
         check(&arguments)
     } else if arguments.once {
         print_once(&arguments)

@@ -47,6 +47,11 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     Ok(0)
 }
 
+/// The pages of the guide by name, and what each tells.
+pub(crate) fn topics() -> impl Iterator<Item = (&'static str, &'static str)> {
+    topics::ALL.iter().map(|topic| (topic.name, topic.about))
+}
+
 fn answer(words: &[String]) -> Result<String, CommandError> {
     let name = words[0].as_str();
     if let ([_], Some(topic)) = (words, topics::find(name)) {

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use crate::cli::CommandError;
 
 const AFTER_HELP: &str = "\
+Exit code: 0 done, 1 `verify` found a difference, 2 wrong arguments, 125 airamp failed.
+
 Examples:
   airamp kernels list                                   what this airamp has embedded
   airamp kernels verify                                 do blobs, manifest and sources agree?
