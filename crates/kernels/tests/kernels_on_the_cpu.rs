@@ -72,9 +72,12 @@ fn quantise_gives_the_codecs_packet_for_every_count() {
     let mut numbers = Numbers::new(2);
     each_type_and_format(|element, format| {
         for count in COUNTS {
-            let mut input = Buffer::ending_at_a_page(count * element.size());
-            input.copy_from_slice(&inputs::mixed(element, count, &mut numbers));
-            quantises_like_the_codec(GRID, element, &input, format, &format!("{count} elements"));
+            let elements = inputs::mixed(element, count, &mut numbers);
+            for place in [Buffer::ending_at_a_page, Buffer::beginning_at_a_page] {
+                let mut input = place(elements.len());
+                input.copy_from_slice(&elements);
+                quantises_like_the_codec(GRID, element, &input, format, &format!("{count} elements"));
+            }
         }
     });
 }

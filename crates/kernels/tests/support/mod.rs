@@ -1,6 +1,6 @@
 //! The kernels' own source, compiled for the CPU by the system's C++ compiler and called from tests.
-//! Every buffer that a kernel gets ends at a page that may not be touched, so a read or a write beyond it
-//! ends the test.
+//! Every buffer that a kernel gets begins or ends at a page that may not be touched, so a read or a write beyond
+//! it ends the test.
 
 mod buffer;
 pub(crate) mod inputs;
