@@ -3,14 +3,13 @@
 //! it ends the test.
 
 mod buffer;
+mod compiled;
 pub(crate) mod inputs;
 
 use std::ffi::{CString, c_void};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
 pub(crate) use buffer::Buffer;
+use compiled::library;
 
 use airamp_codec::{Element, Format, Tag};
 
@@ -223,35 +222,4 @@ fn launcher(kernel: &str, element: Element, format: Format, copies: bool) -> *mu
     let address = unsafe { libc::dlsym(library(copies) as *mut c_void, name.as_ptr()) };
     assert!(!address.is_null(), "{name:?} is not in the kernels' source");
     address
-}
-
-/// The handle of the compiled source, as an address: compiled and opened once per test process.
-fn library(copies: bool) -> usize {
-    static LIBRARIES: [OnceLock<usize>; 2] = [OnceLock::new(), OnceLock::new()];
-    *LIBRARIES[usize::from(copies)].get_or_init(|| {
-        let path = CString::new(compile(copies).into_os_string().into_encoded_bytes()).unwrap();
-        // SAFETY: opening a library that was just built here and has no constructors of its own.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-        assert!(!handle.is_null(), "dlopen of {path:?} failed");
-        handle as usize
-    })
-}
-
-fn compile(copies: bool) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cpu/lanes.cpp");
-    let out =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{copies}-{}.so", std::process::id()));
-    // Contraction would turn products and sums into fused ones and give other bits.
-    let result = Command::new("c++")
-        .args(["-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-shared"])
-        .args(["-Wall", "-Wextra", "-Werror"])
-        .arg(format!("-DHAS_COPIES={}", u8::from(copies)))
-        .arg("-o")
-        .args([&out, &source])
-        .output();
-    match result {
-        Ok(output) if output.status.success() => out,
-        Ok(output) => panic!("the kernels do not compile:\n{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => panic!("no C++ compiler ({error}): apt-get install g++"),
-    }
 }
