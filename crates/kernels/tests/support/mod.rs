@@ -33,17 +33,27 @@ fn pointer(stats: Option<&mut AirampStats>) -> *mut AirampStats {
     stats.map_or(std::ptr::null_mut(), std::ptr::from_mut)
 }
 
+/// In which order the threads of a group go on when one waits; as lanes.h has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Turns {
+    Forward,
+    Backward,
+    Shuffled,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) groups: u32,
     pub(crate) threads: u32,
+    pub(crate) turns: Turns,
     /// Whether the kernels are those of a GPU that copies into shared memory ahead of use.
     pub(crate) copies: bool,
 }
 
 impl Grid {
     pub(crate) const fn new(groups: u32, threads: u32) -> Self {
-        Self { groups, threads, copies: true }
+        Self { groups, threads, turns: Turns::Forward, copies: true }
     }
 }
 
@@ -96,7 +106,7 @@ pub(crate) fn quantise(
     // SAFETY: the library is compiled from cpu/lanes.cpp, whose launcher has these parameters; the buffers
     // are as long as the count and the stride say.
     unsafe {
-        let launch: Quantise = std::mem::transmute(launcher("quantise", element, format, grid.copies));
+        let launch: Quantise = std::mem::transmute(launcher("quantise", element, format, grid));
         let (input, packets) = (input.as_ptr().cast(), packets.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -126,7 +136,7 @@ pub(crate) fn dequantise(
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element, format, grid.copies));
+        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element, format, grid));
         let (packets, output) = (packets.as_ptr().cast(), output.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -163,8 +173,7 @@ pub(crate) fn dequantise_sum(
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: DequantiseSum =
-            std::mem::transmute(launcher("dequantise_sum", element, format, grid.copies));
+        let launch: DequantiseSum = std::mem::transmute(launcher("dequantise_sum", element, format, grid));
         let (packets, output) = (all.packets.as_ptr().cast(), output.as_mut_ptr().cast());
         let (stride, average) = (all.stride as u64, u32::from(all.average));
         launch(
@@ -194,7 +203,7 @@ pub(crate) fn reduce(
 ) {
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Reduce = std::mem::transmute(launcher("reduce", element, format, grid.copies));
+        let launch: Reduce = std::mem::transmute(launcher("reduce", element, format, grid));
         let (packets, out) = (all.packets.as_ptr().cast(), out_packet.as_mut_ptr().cast());
         let (stride, average, count) = (all.stride as u64, u32::from(all.average), count as u64);
         launch(
@@ -215,9 +224,19 @@ pub(crate) fn reduce(
     }
 }
 
-fn launcher(kernel: &str, element: Element, format: Format, copies: bool) -> *mut c_void {
-    let symbol = format!("launch_airamp_{kernel}_{}_{}", element.name(), format.name());
-    let name = CString::new(symbol).unwrap();
+/// The launcher of a kernel, whose threads will take turns as the grid has it.
+fn launcher(kernel: &str, element: Element, format: Format, grid: Grid) -> *mut c_void {
+    // SAFETY: the function of that name in cpu/lanes.cpp has this parameter.
+    unsafe {
+        let take_turns: unsafe extern "C" fn(Turns) =
+            std::mem::transmute(function("airamp_take_turns", grid.copies));
+        take_turns(grid.turns);
+    }
+    function(&format!("launch_airamp_{kernel}_{}_{}", element.name(), format.name()), grid.copies)
+}
+
+fn function(name: &str, copies: bool) -> *mut c_void {
+    let name = CString::new(name).unwrap();
     // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
     let address = unsafe { libc::dlsym(library(copies) as *mut c_void, name.as_ptr()) };
     assert!(!address.is_null(), "{name:?} is not in the kernels' source");
