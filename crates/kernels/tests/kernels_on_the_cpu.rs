@@ -5,7 +5,7 @@ mod support;
 
 use airamp_codec::{Element, Format, Stats, packet_bytes, reference};
 use support::inputs::{self, KINDS, Kind, Numbers};
-use support::{AirampStats, Buffer, GRID, Grid, OUT_TAG, Ranks, TAG};
+use support::{AirampStats, Buffer, GRID, Grid, OUT_TAG, Ranks, TAG, Turns};
 
 /// Around the sizes of a lane's run, a block, a tile (8 blocks), and of a group of threads.
 const COUNTS: [usize; 16] = [0, 1, 3, 4, 8, 127, 128, 129, 255, 1000, 1023, 1024, 1025, 2176, 8192, 9001];
@@ -72,9 +72,12 @@ fn quantise_gives_the_codecs_packet_for_every_count() {
     let mut numbers = Numbers::new(2);
     each_type_and_format(|element, format| {
         for count in COUNTS {
-            let mut input = Buffer::ending_at_a_page(count * element.size());
-            input.copy_from_slice(&inputs::mixed(element, count, &mut numbers));
-            quantises_like_the_codec(GRID, element, &input, format, &format!("{count} elements"));
+            let elements = inputs::mixed(element, count, &mut numbers);
+            for place in [Buffer::ending_at_a_page, Buffer::beginning_at_a_page] {
+                let mut input = place(elements.len());
+                input.copy_from_slice(&elements);
+                quantises_like_the_codec(GRID, element, &input, format, &format!("{count} elements"));
+            }
         }
     });
 }
@@ -373,6 +376,21 @@ fn packets_of_ranks(
 
 #[track_caller]
 fn sums_like_the_codec(element: Element, format: Format, all: Ranks<'_>, count: usize, offset: usize) {
+    // A warp has one tile or none; or every second, in shared memory or not.
+    let grids = [GRID, Grid { copies: count.is_multiple_of(2), ..Grid::new(1, 64) }];
+    sums_on_grids_like_the_codec(&grids, element, format, all, count, offset);
+}
+
+/// `dequantise_sum` on the first grid, `reduce` on each.
+#[track_caller]
+fn sums_on_grids_like_the_codec(
+    grids: &[Grid],
+    element: Element,
+    format: Format,
+    all: Ranks<'_>,
+    count: usize,
+    offset: usize,
+) {
     let what =
         format!("{} ranks, {count} elements, average {}, {element:?}, {format:?}", all.ranks, all.average);
     let packets: Vec<&[u8]> = all.packets.chunks(all.stride).collect();
@@ -382,15 +400,14 @@ fn sums_like_the_codec(element: Element, format: Format, all: Ranks<'_>, count: 
         reference::dequantise_sum(element, &packets, count, format, all.average, TAG, &mut expected);
     let mut output = Buffer::misaligned(expected.len(), offset);
     let mut stats = AirampStats::default();
-    support::dequantise_sum(GRID, element, all, format, &mut output, Some(&mut stats));
+    support::dequantise_sum(grids[0], element, all, format, &mut output, Some(&mut stats));
     assert_same(&output, &expected, &format!("sum: {what}"));
     assert_same_stats(stats, expected_stats, &format!("sum: {what}"));
 
     let mut expected = vec![0; packet_bytes(count)];
     let expected_stats =
         reference::reduce(element, &packets, count, format, all.average, TAG, OUT_TAG, &mut expected);
-    // A warp has one tile or none; or every second, in shared memory or not.
-    for grid in [GRID, Grid { copies: count.is_multiple_of(2), ..Grid::new(1, 64) }] {
+    for grid in grids.iter().copied() {
         let mut packet = Buffer::aligned(expected.len());
         let mut stats = AirampStats::default();
         support::reduce(grid, element, all, count, format, &mut packet, Some(&mut stats));
@@ -460,5 +477,33 @@ fn what_a_rank_sends_behind_the_count_goes_nowhere() {
         packets[16 + 100..16 + 128].fill(0x33);
         let all = Ranks { packets: &packets, stride, ranks: 2, average: false };
         sums_like_the_codec(element, format, all, 100, 0);
+    });
+}
+
+#[test]
+fn the_order_of_the_threads_does_not_show() {
+    // With a wait too few, a lane finds what another has not written yet, or has written over.
+    let mut numbers = Numbers::new(14);
+    each_type_and_format(|element, format| {
+        // Aligned and not, with several tiles to a warp and a ragged end: other ways through shared memory. So are
+        // copies ahead, which a block that is not plain would make do without.
+        let (count, offset) = (5 * 1024 + 77, element.size());
+        let kind = Some(Kind::Normal);
+        let (packets, stride) = packets_of_ranks(element, format, 5, count, kind, &mut numbers);
+        let all = Ranks { packets: &packets, stride, ranks: 5, average: false };
+        for turns in [Turns::Forward, Turns::Backward, Turns::Shuffled] {
+            for (copies, offset) in [(true, offset), (false, 0)] {
+                let grid = Grid { turns, copies, ..Grid::new(1, 64) };
+                let input = Buffer::of(&inputs::mixed(element, count, &mut numbers), offset);
+                quantises_like_the_codec(grid, element, &input, format, &format!("{turns:?}"));
+                sums_on_grids_like_the_codec(&[grid], element, format, all, count, offset);
+
+                let first = Buffer::of(&packets[..packet_bytes(count)], 0);
+                let mut output = Buffer::misaligned(count * element.size(), offset);
+                support::dequantise(grid, element, &first, 0, count.div_ceil(128), format, &mut output, None);
+                let (expected, _) = dequantised(element, &first, count, format, count, stride);
+                assert_same(&output, &expected, &format!("dequantise, {grid:?}, {element:?}, {format:?}"));
+            }
+        }
     });
 }

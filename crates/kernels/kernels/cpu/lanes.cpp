@@ -4,8 +4,11 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 namespace {
@@ -17,20 +20,25 @@ struct Copy {
     const u8* from;
 };
 
-struct Fibre {
-    ucontext_t context;
-    std::vector<char> stack = std::vector<char>(STACK);
-    bool done = false;
-    // Begun and not done: those that belong together, and the latest, which may become more.
-    std::deque<std::vector<Copy>> copies;
-    std::vector<Copy> latest_copies;
-};
-
 // Lanes that wait for each other. A lane can be one meeting ahead of the others, but not two, so two slots
 // per lane are enough.
 struct Meeting {
     u32 arrived = 0;
     u64 number = 0;
+};
+
+struct Fibre {
+    ucontext_t context;
+    std::vector<char> stack = std::vector<char>(STACK);
+    bool done = false;
+    // It waits until this meeting has another number.
+    const Meeting* awaited = nullptr;
+    u64 number = 0;
+    // Begun and not done: those that belong together, and the latest, which may become more.
+    std::deque<std::vector<Copy>> copies;
+    std::vector<Copy> latest_copies;
+
+    bool can_go() const { return !done && (awaited == nullptr || awaited->number != number); }
 };
 
 struct Group {
@@ -41,22 +49,42 @@ struct Group {
     std::vector<u32> slots[2];
     ucontext_t launcher;
     const std::function<void()>* kernel = nullptr;
+    // When one waits, the first of these that can goes on: one warp may be far ahead of another.
+    std::vector<u32> order;
 };
 
 thread_local Group group;
+thread_local Turns turns = FORWARD;
+
+void draw_order() {
+    std::vector<u32>& order = group.order;
+    order.resize(group.threads);
+    std::iota(order.begin(), order.end(), 0);
+    if (turns == BACKWARD) std::reverse(order.begin(), order.end());
+    // The same numbers everywhere, which std::shuffle does not promise.
+    u64 number = 1;
+    for (u32 left = group.threads; turns == SHUFFLED && left > 1; --left) {
+        number = number * 6364136223846793005u + 1442695040888963407u;
+        std::swap(order[left - 1], order[(number >> 33) % left]);
+    }
+}
+
+bool all_done() {
+    return std::all_of(group.fibres.begin(), group.fibres.end(), [](const Fibre& one) { return one.done; });
+}
 
 void switch_to_next() {
-    u32 from = group.running, next = from;
-    do {
-        next = (next + 1) % group.threads;
-    } while (group.fibres[next].done && next != from);
-    if (next == from) {
-        if (group.fibres[from].done) setcontext(&group.launcher);
-        return;
+    Fibre& from = group.fibres[group.running];
+    auto next = std::find_if(group.order.begin(), group.order.end(),
+                             [](u32 thread) { return group.fibres[thread].can_go(); });
+    if (next == group.order.end()) {
+        if (all_done()) setcontext(&group.launcher);
+        std::fputs("all threads of a group wait for each other\n", stderr);
+        std::abort();
     }
-    group.running = next;
-    if (group.fibres[from].done) setcontext(&group.fibres[next].context);
-    swapcontext(&group.fibres[from].context, &group.fibres[next].context);
+    group.running = *next;
+    if (from.done) setcontext(&group.fibres[*next].context);
+    swapcontext(&from.context, &group.fibres[*next].context);
 }
 
 void meet(Meeting& meeting, u32 members) {
@@ -66,7 +94,11 @@ void meet(Meeting& meeting, u32 members) {
         ++meeting.number;
         return;
     }
-    while (meeting.number == number) switch_to_next();
+    Fibre& own = group.fibres[group.running];
+    own.awaited = &meeting;
+    own.number = number;
+    switch_to_next();
+    own.awaited = nullptr;
 }
 
 void run_fibre() {
@@ -77,9 +109,10 @@ void run_fibre() {
 
 void run_group(u32 number) {
     group.number = number;
-    group.running = 0;
+    group.running = group.order[0];
     for (Fibre& fibre : group.fibres) {
         fibre.done = false;
+        fibre.awaited = nullptr;
         fibre.copies.clear();
         fibre.latest_copies.clear();
         getcontext(&fibre.context);
@@ -88,7 +121,7 @@ void run_group(u32 number) {
         fibre.context.uc_link = nullptr;
         makecontext(&fibre.context, run_fibre, 0);
     }
-    swapcontext(&group.launcher, &group.fibres[0].context);
+    swapcontext(&group.launcher, &group.fibres[group.running].context);
 }
 
 void launch(u32 groups, u32 threads, const std::function<void()>& kernel) {
@@ -99,6 +132,7 @@ void launch(u32 groups, u32 threads, const std::function<void()>& kernel) {
     group.warps.assign(threads / WARP, Meeting());
     group.all = Meeting();
     for (auto& slots : group.slots) slots.assign(threads, 0);
+    draw_order();
     for (u32 number = 0; number < groups; ++number) run_group(number);
 }
 
@@ -153,6 +187,9 @@ void wait_for_all_copies_but(u32 latest) {
     for (; copies.size() > latest; copies.pop_front())
         std::for_each(copies.front().begin(), copies.front().end(), copy);
 }
+
+// For the launches to come of the thread that asks.
+extern "C" void airamp_take_turns(Turns order) { turns = order; }
 
 // One launcher per kernel, with its arguments behind those of the grid.
 #define LAUNCH_QUANTISE(Format, Element, format, T)                                                          \

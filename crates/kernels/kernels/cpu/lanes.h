@@ -1,5 +1,7 @@
 // The kernels' threads on a CPU, for tests: each is a fibre with a stack of its own, and they take turns.
-// A lane that exchanges a value puts it into a slot and lets the others run until its warp is there.
+// A lane that exchanges a value puts it into a slot and lets the others run until its warp is there. When
+// one waits, the first in the order asked for goes on that can: a kernel that leaves out a wait it needs gives
+// other bits in one of them.
 // Included by portability.h in place of a GPU's own names.
 #pragma once
 
@@ -10,6 +12,8 @@
 #define KERNEL(groups) extern "C" void
 // One group runs at a time, in the thread that launched it.
 #define SHARED static thread_local
+
+enum Turns : u32 { FORWARD, BACKWARD, SHUFFLED };
 
 u32 thread_in_group();
 u32 threads_in_group();

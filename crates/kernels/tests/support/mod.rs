@@ -1,16 +1,15 @@
 //! The kernels' own source, compiled for the CPU by the system's C++ compiler and called from tests.
-//! Every buffer that a kernel gets ends at a page that may not be touched, so a read or a write beyond it
-//! ends the test.
+//! Every buffer that a kernel gets begins or ends at a page that may not be touched, so a read or a write beyond
+//! it ends the test.
 
 mod buffer;
+mod compiled;
 pub(crate) mod inputs;
 
 use std::ffi::{CString, c_void};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
 pub(crate) use buffer::Buffer;
+use compiled::library;
 
 use airamp_codec::{Element, Format, Tag};
 
@@ -34,17 +33,27 @@ fn pointer(stats: Option<&mut AirampStats>) -> *mut AirampStats {
     stats.map_or(std::ptr::null_mut(), std::ptr::from_mut)
 }
 
+/// In which order the threads of a group go on when one waits; as lanes.h has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Turns {
+    Forward,
+    Backward,
+    Shuffled,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) groups: u32,
     pub(crate) threads: u32,
+    pub(crate) turns: Turns,
     /// Whether the kernels are those of a GPU that copies into shared memory ahead of use.
     pub(crate) copies: bool,
 }
 
 impl Grid {
     pub(crate) const fn new(groups: u32, threads: u32) -> Self {
-        Self { groups, threads, copies: true }
+        Self { groups, threads, turns: Turns::Forward, copies: true }
     }
 }
 
@@ -97,7 +106,7 @@ pub(crate) fn quantise(
     // SAFETY: the library is compiled from cpu/lanes.cpp, whose launcher has these parameters; the buffers
     // are as long as the count and the stride say.
     unsafe {
-        let launch: Quantise = std::mem::transmute(launcher("quantise", element, format, grid.copies));
+        let launch: Quantise = std::mem::transmute(launcher("quantise", element, format, grid));
         let (input, packets) = (input.as_ptr().cast(), packets.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -127,7 +136,7 @@ pub(crate) fn dequantise(
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element, format, grid.copies));
+        let launch: Dequantise = std::mem::transmute(launcher("dequantise", element, format, grid));
         let (packets, output) = (packets.as_ptr().cast(), output.as_mut_ptr().cast());
         launch(
             grid.groups,
@@ -164,8 +173,7 @@ pub(crate) fn dequantise_sum(
     let count = (output.len() / element.size()) as u64;
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: DequantiseSum =
-            std::mem::transmute(launcher("dequantise_sum", element, format, grid.copies));
+        let launch: DequantiseSum = std::mem::transmute(launcher("dequantise_sum", element, format, grid));
         let (packets, output) = (all.packets.as_ptr().cast(), output.as_mut_ptr().cast());
         let (stride, average) = (all.stride as u64, u32::from(all.average));
         launch(
@@ -195,7 +203,7 @@ pub(crate) fn reduce(
 ) {
     // SAFETY: as in `quantise`.
     unsafe {
-        let launch: Reduce = std::mem::transmute(launcher("reduce", element, format, grid.copies));
+        let launch: Reduce = std::mem::transmute(launcher("reduce", element, format, grid));
         let (packets, out) = (all.packets.as_ptr().cast(), out_packet.as_mut_ptr().cast());
         let (stride, average, count) = (all.stride as u64, u32::from(all.average), count as u64);
         launch(
@@ -216,42 +224,21 @@ pub(crate) fn reduce(
     }
 }
 
-fn launcher(kernel: &str, element: Element, format: Format, copies: bool) -> *mut c_void {
-    let symbol = format!("launch_airamp_{kernel}_{}_{}", element.name(), format.name());
-    let name = CString::new(symbol).unwrap();
+/// The launcher of a kernel, whose threads will take turns as the grid has it.
+fn launcher(kernel: &str, element: Element, format: Format, grid: Grid) -> *mut c_void {
+    // SAFETY: the function of that name in cpu/lanes.cpp has this parameter.
+    unsafe {
+        let take_turns: unsafe extern "C" fn(Turns) =
+            std::mem::transmute(function("airamp_take_turns", grid.copies));
+        take_turns(grid.turns);
+    }
+    function(&format!("launch_airamp_{kernel}_{}_{}", element.name(), format.name()), grid.copies)
+}
+
+fn function(name: &str, copies: bool) -> *mut c_void {
+    let name = CString::new(name).unwrap();
     // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
     let address = unsafe { libc::dlsym(library(copies) as *mut c_void, name.as_ptr()) };
     assert!(!address.is_null(), "{name:?} is not in the kernels' source");
     address
-}
-
-/// The handle of the compiled source, as an address: compiled and opened once per test process.
-fn library(copies: bool) -> usize {
-    static LIBRARIES: [OnceLock<usize>; 2] = [OnceLock::new(), OnceLock::new()];
-    *LIBRARIES[usize::from(copies)].get_or_init(|| {
-        let path = CString::new(compile(copies).into_os_string().into_encoded_bytes()).unwrap();
-        // SAFETY: opening a library that was just built here and has no constructors of its own.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-        assert!(!handle.is_null(), "dlopen of {path:?} failed");
-        handle as usize
-    })
-}
-
-fn compile(copies: bool) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cpu/lanes.cpp");
-    let out =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{copies}-{}.so", std::process::id()));
-    // Contraction would turn products and sums into fused ones and give other bits.
-    let result = Command::new("c++")
-        .args(["-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-shared"])
-        .args(["-Wall", "-Wextra", "-Werror"])
-        .arg(format!("-DHAS_COPIES={}", u8::from(copies)))
-        .arg("-o")
-        .args([&out, &source])
-        .output();
-    match result {
-        Ok(output) if output.status.success() => out,
-        Ok(output) => panic!("the kernels do not compile:\n{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => panic!("no C++ compiler ({error}): apt-get install g++"),
-    }
 }
