@@ -2,9 +2,10 @@
 
     AIRAMP_BIN=… python3 tests/gpu/memory.py [--ranks 2,4,8] [--output FOLDER]
 
-Two jobs for each number of ranks, on NCCL by ctypes, one after the other on an otherwise idle GPU:
+Two jobs for each number of ranks, of more than two ranks three, on NCCL by ctypes, one after the other on an otherwise idle GPU:
   without      a communicator, NCCL's AllReduce, then one Send/Recv of the application's own
   compressed   a communicator (the library connects inside), NCCL's AllReduce, then the first compressed calls
+  lean         the same with AIRAMP_LEAN_MESSAGES, to see what it saves; judged by nobody
 Free memory is read while all ranks are idle and divided by their number; what a rank's context and tensors take is
 there before. Beside it the context's limit for a thread's stack: the driver keeps local memory for every thread that
 can be resident, so a kernel with a larger stack than any before takes memory once for all of them.
@@ -25,6 +26,7 @@ STACK_SIZE = 0
 SETTINGS = {"AIRAMP_MIN_BYTES": str(1 << 20)}
 # Stage -> what it is called in the table.
 WITHOUT = {"create": "communicator", "all_reduce": "NCCL's AllReduce", "messages": "own Send/Recv"}
+LEAN = {"AIRAMP_LEAN_MESSAGES": "1"}
 COMPRESSED = {"create": "communicator", "all_reduce": "NCCL's AllReduce", "compressed": "compressed calls"}
 
 
@@ -133,6 +135,19 @@ def summary(part, count, without, compressed):
     part.check(f"{count} ranks: below {OURS_MB} MB that are not NCCL's Send and Recv", (total - messages) / MB < OURS_MB, found)
 
 
+def measure_lean(part, jobs, count, without):
+    """What all of it takes where a Reduce goes beside the messages, and whether it ran so."""
+    job = jobs[count, "lean"]
+    found = measure(job, COMPRESSED, count)
+    print_stages(count, "lean", COMPRESSED, found)
+    total = found["compressed"]["bytes"] - without["all_reduce"]["bytes"]
+    part.put(lean=[*part.data["lean"], dict(ranks=count, added=total, stack=found["compressed"]["stack"])])
+    on, calls = job.switched_on(), found["compressed"]["calls"]
+    words = f"{total / MB:.1f} MB in all; on in {on} of {count} ranks, calls {calls}"
+    part.check(f"{count} ranks: all compress with a Reduce beside the messages", on == count and all(calls), words)
+    jobs.pop((count, "lean")).close()
+
+
 def measure_pair(part, jobs, count):
     """A job without and one with compression, the one gone before the other begins, whose memory would count."""
     pair = []
@@ -152,15 +167,20 @@ def measure_pair(part, jobs, count):
             ranks.fresh_mps()
     part.put(stages={**part.data["stages"], str(count): pair})
     summary(part, count, *pair)
+    if (count, "lean") in jobs and part.left() > 10:
+        measure_lean(part, jobs, count, pair[0])
 
 
 def conduct(arguments):
     """All ranks are started first and wait without touching the GPU: starting Python takes most of the time."""
     part = suite_part.Part("memory", arguments)
-    part.put(stages={}, added=[])
+    part.put(stages={}, added=[], lean=[])
     counts = [int(count) for count in arguments.ranks.split(",")]
     plan = [(count, how) for count in counts for how in ("without", "compressed")]
     jobs = {key: ranks.Ranks(__file__, key[0], key[1], SETTINGS, limit=60) for key in plan}
+    for count in counts:
+        if count > 2:
+            jobs[count, "lean"] = ranks.Ranks(__file__, count, "compressed", SETTINGS | LEAN, limit=60)
     print(f"{'ranks':>5}  {'job':12}{'after':20}{'MB/rank':>10}{'step':>10}{'stack':>9}", flush=True)
     try:
         for count in counts:

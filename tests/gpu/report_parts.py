@@ -205,7 +205,9 @@ def memory(part, name):
         for one in part.get("added", [])
     ]
     header = ("ranks", "added, MB a rank", "of it NCCL's Send and Recv", "the rest", "added beside an application's own Send and Recv")
-    return rows(header, lines)
+    lean = [(one["ranks"], f"{one['added'] / 1e6:.1f}", one["stack"]) for one in part.get("lean", [])]
+    text = rows(header, lines)
+    return text + (rows(("ranks", "added with AIRAMP_LEAN_MESSAGES, MB a rank", "stack limit"), lean) if lean else [])
 
 
 def training(part, name):

@@ -69,9 +69,14 @@ fn parts_for_pytorch_ask_judge_write_and_are_reported() {
         .run()
         .assert_success();
     let page = fs::read_to_string(docs.path().join("made-up.md")).expect("the page");
-    for row in
-        ["| 8 | 0.0 |", "| fp32 | 2 | 1.0000 |", "| 4 | two | ok | 3 |", "50, 50% | 90, 90%", "0 hazards"]
-    {
+    for row in [
+        "| 8 | 0.0 |",
+        "| 8 | 0.0 | 1024 |",
+        "| fp32 | 2 | 1.0000 |",
+        "| 4 | two | ok | 3 |",
+        "50, 50% | 90, 90%",
+        "0 hazards",
+    ] {
         assert!(page.contains(row), "{row} is not in {page}");
     }
     assert_eq!(page.matches("\n## ").count(), parts.len());
