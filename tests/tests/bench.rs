@@ -71,6 +71,18 @@ fn formats(report: &Report, datatype: &str) -> Vec<String> {
     of_type.map(|row| row.format.clone()).collect()
 }
 
+/// As by Ctrl-C, with the code by which a shell knows.
+#[test]
+fn one_that_is_interrupted_ends_as_such() {
+    emulator_dir();
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let words = ["--preserve-status", "--kill-after", "60", "--signal", name, "4"];
+        let run = Run::new("timeout").args(words).arg(airamp());
+        let outcome = run.args(["bench", "--sizes", "256MiB", "--iterations", "1000"]).run();
+        assert_eq!(outcome.end, End::Code(code), "{outcome}");
+    }
+}
+
 #[test]
 fn every_line_has_its_columns_and_they_fit_together() {
     let report = report(bench(&["--sizes", "4KiB,4MiB", "--link-rate", "2gbit"]));

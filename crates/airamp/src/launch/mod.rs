@@ -98,6 +98,13 @@ impl LaunchError {
     }
 }
 
+/// What a command ends with whose ranks, programs of ours, ended with that code: that of a signal by which a person ends
+/// programs, else one for all failures.
+pub(crate) fn failure(code: u8) -> u8 {
+    let asked = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+    if asked.contains(&(i32::from(code) - 128)) { code } else { 1 }
+}
+
 impl Job {
     /// A job without ranks, preloading or further variables.
     pub(crate) fn new(program: impl Into<OsString>, args: Vec<OsString>) -> Self {

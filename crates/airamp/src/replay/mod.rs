@@ -17,7 +17,7 @@ use crate::artifacts::{self, Artifact};
 use crate::bench::{AS_A_MACHINE_OF_ITS_OWN, SOCKETS_ON_LOOPBACK};
 use crate::cli::CommandError;
 use crate::emulator::{self, Vendor};
-use crate::launch::{Job, Meeting, Output};
+use crate::launch::{self, Job, Meeting, Output};
 use crate::streams;
 use crate::whole::whole;
 
@@ -112,19 +112,22 @@ pub(crate) fn execute(args: &Args) -> Result<u8, CommandError> {
     if let Some(rounds) = args.compare_effects {
         return compare(args, &traces, ranks, rounds);
     }
-    let (results, all_played) = play(args, &traces, ranks, None)?;
+    let (results, verdict) = play(args, &traces, ranks, None)?;
+    if verdict > FAILED {
+        return Ok(verdict);
+    }
     let report = Report { args, source: &traces.source, ranks, results: &results };
     streams::print(&if args.json { report.json() } else { report.table() })?;
-    Ok(if all_played { 0 } else { FAILED })
+    Ok(verdict)
 }
 
-/// What the ranks measured, in their order, and whether all of them have played it.
+/// What the ranks measured, in their order, and 0 if all of them have played it.
 fn play(
     args: &Args,
     traces: &Traces,
     ranks: u32,
     effects: Option<&str>,
-) -> Result<(Vec<Played>, bool), CommandError> {
+) -> Result<(Vec<Played>, u8), CommandError> {
     let played = Rc::new(RefCell::new(Vec::new()));
     let mut job = job(args, traces, ranks, played.clone())?;
     job.env.extend(effects.map(|effects| ("AIRAMP_PATTERN_EFFECTS".to_owned(), effects.to_owned())));
@@ -132,7 +135,7 @@ fn play(
     let mut results: Vec<Played> = played.take();
     results.sort_by_key(|played| played.rank);
     let all_played = code == 0 && results.len() == ranks as usize;
-    Ok((results, all_played))
+    Ok((results, if all_played { 0 } else { launch::failure(code) }))
 }
 
 fn compare(args: &Args, traces: &Traces, ranks: u32, rounds: u32) -> Result<u8, CommandError> {
@@ -140,9 +143,9 @@ fn compare(args: &Args, traces: &Traces, ranks: u32, rounds: u32) -> Result<u8, 
     for round in 0..rounds {
         for place in effects::order(round) {
             let tried = &mut all[place];
-            let (results, all_played) = play(args, traces, ranks, Some(tried.setting))?;
-            if !all_played {
-                return Ok(FAILED);
+            let (results, verdict) = play(args, traces, ranks, Some(tried.setting))?;
+            if verdict != 0 {
+                return Ok(verdict);
             }
             tried.runs.push(results);
         }

@@ -194,7 +194,7 @@ fn accuracy(job: &Job) -> String {
     let members = job.communicators.iter().flat_map(|communicator| &communicator.ranks);
     let worst = members.filter_map(|member| member.vnmse).max_by(f64::total_cmp);
     let saturated = if job.totals.saturated > 0 {
-        format!("; {} values saturated", count(job.totals.saturated))
+        format!("; {} values took the largest code", count(job.totals.saturated))
     } else {
         String::new()
     };

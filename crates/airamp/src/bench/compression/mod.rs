@@ -20,6 +20,7 @@ use super::progress::Progress;
 use super::size::shown;
 use super::{Args, FAILED, chart};
 use crate::cli::CommandError;
+use crate::launch;
 use crate::streams;
 
 pub(super) fn execute(args: &Args, cluster: &Cluster) -> Result<u8, CommandError> {
@@ -29,6 +30,7 @@ pub(super) fn execute(args: &Args, cluster: &Cluster) -> Result<u8, CommandError
         .flat_map(|link| args.ranks.iter().map(move |ranks| (link, *ranks)))
         .collect();
     let progress = Progress::start(jobs.len());
+    let mut failure = FAILED;
     let mut report = Report::new(Settings::of(args), cluster.is_emulated());
     for (job, (link, ranks)) in jobs.into_iter().enumerate() {
         let name = format!("{ranks} ranks, {link}");
@@ -39,6 +41,7 @@ pub(super) fn execute(args: &Args, cluster: &Cluster) -> Result<u8, CommandError
         report.take(&gathered.borrow(), link);
         if code != 0 || !gathered.borrow().is_complete() {
             report.complete = false;
+            failure = launch::failure(code);
             progress.finish();
             let hint = if cluster.is_emulated() {
                 ""
@@ -53,7 +56,7 @@ pub(super) fn execute(args: &Args, cluster: &Cluster) -> Result<u8, CommandError
     }
     progress.finish();
     show(args, &report)?;
-    Ok(if report.complete && report.all_identical() { 0 } else { FAILED })
+    Ok(if report.complete && report.all_identical() { 0 } else { failure })
 }
 
 fn words(args: &Args) -> Vec<String> {

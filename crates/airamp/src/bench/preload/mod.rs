@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::{Args, FAILED};
 use crate::artifacts::{self, Artifact};
 use crate::cli::CommandError;
+use crate::launch;
 use crate::streams;
 
 /// Whichever comes second in a pair of runs comes first in the next pair.
@@ -35,7 +36,7 @@ pub(super) fn execute(args: &Args, cluster: &Cluster) -> Result<u8, CommandError
             progress.finish();
             let told = format!("the run {side} ended with exit code {code} before it was complete");
             streams::complain(&format!("airamp bench: {told}"));
-            return Ok(FAILED);
+            return Ok(launch::failure(code));
         }
     }
     progress.finish();
