@@ -7,6 +7,7 @@ use super::table::{Chair, Link};
 use super::{Control, Work};
 use crate::wire::{Down, Prelude};
 use airamp_agreement::{Hello, LeaderEvent, MemberEvent, Rank, ToMember};
+use mio::Token;
 use std::net::SocketAddr;
 
 /// A rank that asks for its leader.
@@ -112,17 +113,20 @@ impl Control {
     /// The connection to the introducer is the link from now on, since the leader is here too.
     fn link_here(&mut self, leader: u64, rank: Rank, via: Link) {
         match via {
-            Link::Remote(token) => {
-                self.set_role(token, Role::Member { leader, rank });
-                self.say(token, &Down::LeaderHere);
-                if self.connections.contains_key(&token) {
-                    self.link(leader, rank, via);
-                }
-            }
+            Link::Remote(token) => self.link_remote(token, leader, rank, &Down::LeaderHere),
             Link::Local(seat) => {
                 self.link(leader, rank, via);
                 self.is_linked(seat, Link::Local(leader));
             }
+        }
+    }
+
+    /// Over a connection to which that can be said: a dead one would be lost to nobody.
+    pub(super) fn link_remote(&mut self, token: Token, leader: u64, rank: Rank, words: &Down) {
+        self.set_role(token, Role::Member { leader, rank });
+        self.say(token, words);
+        if self.connections.contains_key(&token) {
+            self.link(leader, rank, Link::Remote(token));
         }
     }
 

@@ -70,9 +70,7 @@ impl Control {
             self.work.push_back(Work::Leader(leader, event));
             return self.refuse(Link::Remote(token), &reason);
         }
-        self.set_role(token, Role::Member { leader, rank });
-        self.say(token, &Down::Taken);
-        self.link(leader, rank, Link::Remote(token));
+        self.link_remote(token, leader, rank, &Down::Taken);
     }
 
     /// Both sides end with 'off', and both say which versions met.
