@@ -4,7 +4,7 @@
 use super::device::Device;
 use super::leaving::{Inside, is_over, stay_if_leaving};
 use super::{is_capture_under_way, say_off};
-use crate::{log, rhythm, telemetry};
+use crate::{log, rhythm, startup, telemetry};
 use airamp_policy::ghosts::{Act, Finding, Moment, Outlook, Scheduler, Verdict};
 use airamp_telemetry::{EventKind, Slot};
 use airamp_vendor::gpu::{GpuError, Hindrance, Watch};
@@ -64,7 +64,7 @@ enum Tried {
 }
 
 impl Ghosts<'_> {
-    /// Until the process leaves, or an error.
+    /// Until the process leaves, an error, or one of the library's: who goes out of the way hears of no call's end any more.
     fn run(mut self) -> Result<(), GpuError> {
         let entered = {
             let Some(_inside) = Inside::enter(self.turn) else { return Ok(()) };
@@ -72,7 +72,7 @@ impl Ghosts<'_> {
         };
         // The thread ends with the process: nothing is to be restored.
         std::mem::forget(entered);
-        while !is_over(self.turn) {
+        while !is_over(self.turn) && !startup::is_inert() {
             let now_ns = rhythm::now_ns();
             let outlook = self.outlook();
             let hindered = outlook.is_some() && self.is_hindered(now_ns);
