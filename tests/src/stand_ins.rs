@@ -26,7 +26,7 @@ const fn tool(name: &'static str, actions: &'static str, options: &'static str) 
     Tool { name, actions, options, does: "" }
 }
 
-const TOOLS: [Tool; 14] = [
+const TOOLS: [Tool; 17] = [
     // The task runner of a checkout, as ./x.
     tool("x", "build test check bench release packages gpu fuzz help", "--out --target --suite"),
     tool("apt-get", "update install remove purge", "-y"),
@@ -39,6 +39,10 @@ const TOOLS: [Tool; 14] = [
     tool("install", "", "-D -t -m"),
     tool("podman", "build push", "-f -t --build-arg"),
     tool("kubectl", "create apply delete exec", "-f -k -n -o --from-literal --dry-run --"),
+    tool("promtool", "check test", ""),
+    // What reads a pipe to its end.
+    Tool { name: "less", actions: "", options: "", does: "cat >/dev/null" },
+    Tool { name: "jq", actions: "", options: "-r", does: "cat >/dev/null" },
     tool("setpriv", "", "--reuid --regid --clear-groups --no-new-privs"),
     // Of whom a folder is: a user without any.
     Tool { name: "stat", actions: "", options: "-c", does: "echo 65534" },

@@ -66,7 +66,7 @@ def check_whole_packet(text):
     element = spec.ELEMENTS["bf16"]
     values = [(37 * i % 101 - 50) / 8 for i in range(128)] + [1000.0, 3.0]
     found, _ = spec.write_packet(element, [element.narrowed(value) for value in values], "auto", TAG)
-    listing = re.search(r"```\n(.*?)```", text, re.DOTALL)[1]
+    listing = re.search(r"```text\n(.*?)```", text, re.DOTALL)[1]
     same_packet(found, bytes(numbers(listing)), "the whole packet")
 
 

@@ -94,6 +94,8 @@ impl CommandError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use clap::CommandFactory;
 
@@ -125,5 +127,62 @@ mod tests {
             }
         }
         check(&Cli::command(), "airamp");
+    }
+
+    /// The commands of the page's blocks of text, which are synopses: of each the names of the command, as `kernels list`, and its
+    /// options.
+    fn synopses() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
+        let blocks = PAGE.split("\n```text\n").skip(1);
+        let texts = blocks.map(|block| block.split("\n```").next().expect("its text"));
+        let commands = texts.flat_map(|text| text.split("airamp ").skip(1));
+        let is_name = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+        let of = |command: &'static str| {
+            let names = command.split_whitespace().take_while(is_name).collect();
+            let words = command.split(|c: char| c.is_whitespace() || "[]()|".contains(c));
+            (names, words.filter(|word| word.starts_with('-') && *word != "--" && *word != "-").collect())
+        };
+        commands.map(of).collect()
+    }
+
+    #[test]
+    fn the_synopses_have_every_command_and_option_and_no_other() {
+        let mut whole = Cli::command();
+        whole.build();
+        let mut missing = BTreeSet::new();
+        note_missing(&whole, "", &mut missing);
+        for (names, options) in synopses() {
+            let found = names.iter().try_fold(&whole, |command, name| command.find_subcommand(name));
+            let command = found.unwrap_or_else(|| panic!("there is no airamp {names:?}"));
+            for option in options {
+                let is_it =
+                    |argument: &&clap::Arg| argument_names(argument).iter().any(|name| name == option);
+                let argument = command.get_arguments().find(is_it);
+                let argument = argument.unwrap_or_else(|| panic!("airamp {names:?} has no {option}"));
+                missing.remove(&format!("{} {}", names.join(" "), argument.get_id()));
+            }
+            missing.remove(&names.join(" "));
+        }
+        assert!(missing.is_empty(), "not in the synopses of docs/airamp.md: {missing:?}");
+    }
+
+    /// Every command without others below it, and every option, as `bench json`.
+    fn note_missing(command: &clap::Command, called: &str, missing: &mut BTreeSet<String>) {
+        let options = command.get_arguments().filter(|argument| argument.get_long().is_some());
+        let own = options.filter(|option| {
+            !option.is_hide_set() && option.get_id() != "help" && option.get_id() != "version"
+        });
+        missing.extend(own.map(|option| format!("{called} {}", option.get_id())));
+        if !command.has_subcommands() {
+            missing.insert(called.to_owned());
+        }
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            note_missing(sub, format!("{called} {}", sub.get_name()).trim_start(), missing);
+        }
+    }
+
+    fn argument_names(argument: &clap::Arg) -> Vec<String> {
+        let long = argument.get_long_and_visible_aliases().unwrap_or_default();
+        let short = argument.get_short().map(|short| format!("-{short}"));
+        long.into_iter().map(|long| format!("--{long}")).chain(short).collect()
     }
 }

@@ -128,7 +128,7 @@ fn whole_packet() {
         "130 elements of bf16 as `auto`: element i is ((37 · i) mod 101 − 50) / 8, but for i = 128 and 129 the"
     );
     println!(
-        "numbers 1000 and 3. The first block is INT8, the second E4M3. The tag is call 0x123456789abcdef, part 0x77.\n```"
+        "numbers 1000 and 3. The first block is INT8, the second E4M3. The tag is call 0x123456789abcdef, part 0x77.\n```text"
     );
     let mut elements: Vec<f32> = (0..BLOCK).map(|i| ((37 * i % 101) as f32 - 50.0) / 8.0).collect();
     elements.extend([1000.0, 3.0]);

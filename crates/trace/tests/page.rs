@@ -30,6 +30,6 @@ fn the_example_of_the_page_is_what_is_written() {
     airamp_trace::write(&trace, &mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
     for line in text.lines() {
-        assert!(PAGE.contains(&format!("    {line}\n")), "{line}");
+        assert!(PAGE.contains(&format!("\n{line}\n")), "{line}");
     }
 }

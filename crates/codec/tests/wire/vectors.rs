@@ -108,7 +108,11 @@ fn the_reductions_of_the_document_are_those_of_the_code() {
 #[test]
 fn the_whole_packet_of_the_document_is_that_of_the_code() {
     let document = document();
-    let listing = section(&document, "### A whole packet").split("```").nth(1).expect("a listing");
+    let listing = section(&document, "### A whole packet")
+        .split("```text\n")
+        .nth(1)
+        .and_then(|text| text.split("```").next())
+        .expect("a listing");
     let mut numbers: Vec<f32> = (0..BLOCK).map(|i| ((37 * i % 101) as f32 - 50.0) / 8.0).collect();
     numbers.extend([1000.0, 3.0]);
     for quantise in [reference::quantise, fast::quantise] {
