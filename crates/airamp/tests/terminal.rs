@@ -109,11 +109,17 @@ fn explain_at_a_terminal_explains_what_runs() {
     terminal.wait_for("is on from call 12");
 }
 
-/// A shell at its prompt that knows the program as `$AIRAMP`.
+/// A shell at its prompt that knows the program as `$AIRAMP`. Its terminal forgets nothing at Ctrl-Z: else what is typed as
+/// soon as the shell is back can be gone, since the kernel sends the signal first and then empties the terminal's input.
 fn shell(home: &TempDir) -> Terminal {
     std::fs::write(home.path().join("libairamp_accel.so"), "").expect("written");
     let mut shell = Command::new("/bin/sh");
-    shell.arg("-i").env_clear().env("PATH", "/usr/bin:/bin").env("PS1", "ready> ").current_dir(home);
+    shell
+        .args(["-c", "stty noflsh && exec sh -i"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("PS1", "ready> ")
+        .current_dir(home);
     shell.env("AIRAMP_HOME", home.path()).env("AIRAMP", env!("CARGO_BIN_EXE_airamp"));
     let terminal = Terminal::start(&mut shell, 200, 40);
     terminal.wait_for("ready>");
